@@ -1,5 +1,5 @@
-"""The entry point, also of ``python -m jetool``. It is small, so that an interrupt during the other imports
-is handled.
+"""The entry point, also of ``python -m jetool``. This module imports little, so that an interrupt during the other
+imports is handled.
 """
 
 import gc

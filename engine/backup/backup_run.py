@@ -5,11 +5,11 @@ state after a crash at that moment, and recovery makes an environment of it. No 
 delayed and may delete files. Changes during the copy, and how they are handled:
 
 * A listed file is deleted before it was copied. The cleaner has moved its live records to later files, perhaps to files
-  that are not listed yet: the list is made again, and the copy continues to the new end. A file that is deleted after
-  it was copied stays in the backup, since the log may still need it at the end of the copy.
-* A rollback marks entries in files that were copied already, or a syncup or a recovery cuts the log. Then a copied file
-  has changed: its time or length differs, or for the last file, which changes all the time, the digest of the copied
-  part. It is copied again.
+  that are not listed yet, so the list is made again, and the copy continues to the new end. A file that is deleted
+  after it was copied stays in the backup, since the log may still need it at the end of the copy.
+* A rollback marks entries in files that were copied already, or a syncup or a recovery cuts the log. Each copied file
+  that has changed since is copied again. Its time or length shows the change; for the last file, which changes all the
+  time, the digest of the copied part.
 
 A file whose length and time are those noted in the newest backup of the same environment is not read again. A file
 modified within two seconds before that backup is read again, since it may change twice within the resolution of its
@@ -136,7 +136,7 @@ def take(
         NotFoundError: there is no environment. RefusedError: it must not be used, another process adds or removes
             backups, or it keeps changing. UnsupportedError, StorageError: a file cannot be read or written.
     """
-    # Checked before anything is created: a mistyped path leaves no directory of backups.
+    # Read the environment before anything is created, so that a mistyped path leaves no directory of backups.
     list_log_files(storage)
     with repository.locked():
         origin = Origin(source, node, time.time_ns() // 1_000_000)
@@ -153,7 +153,7 @@ class _Taking:
         self._listener = listener
         self._previous = repository.latest(origin.source)
         self._known = {file.path: file for file in self._previous.files} if self._previous is not None else {}
-        # By path: the copied file, and its directory entry at that time.
+        # By path: the copied file, and its directory entry when it was copied.
         self._copied: dict[str, tuple[CopiedFile, Stat]] = {}
         self._read: dict[str, int] = {}
         self._stored_bytes = 0
@@ -248,7 +248,7 @@ class _Taking:
                 if stored is None:
                     stored = storing.put(number, pieces_of(source, place.length))
         except (NotFoundError, DamageError) as error:
-            # Deleted, or cut shorter, since the list was made.
+            # The file was deleted, or cut shorter, since the list was made.
             raise _ChangedError(path) from error
         self._read[path] = stored.size_bytes
         self._stored_bytes += 0 if stored.was_there else stored.size_bytes
@@ -256,7 +256,9 @@ class _Taking:
         self._copied[path] = (made, place.stat)
 
     def _stored_remotely(self, place: _Place, source: ReadFile) -> StoredFile | None:
-        """Skip stored content: reading a file twice costs less than sending it in vain."""
+        """The stored file with the same content, which need not be sent; reading a file twice costs less than sending
+        it. None for a local repository, or if the content is not stored.
+        """
         if not self._repository.is_remote:
             return None
         digest = hashlib.sha256()
@@ -274,7 +276,7 @@ class _Taking:
         last = places[-1]
         if self._storage.stat(last.file.path) == last.stat:
             return
-        # It may have grown, which does no harm; the copied part must be unchanged.
+        # The last file may have grown, which does no harm; its copied part must be unchanged.
         digest = hashlib.sha256()
         try:
             with closing(self._storage.open(last.file.path)) as source:
@@ -308,10 +310,12 @@ class _Taking:
         )
 
     def _lost(self, made: Manifest) -> tuple[int, int] | None:
-        """Files deleted between two backups: points in time that need them cannot be restored."""
+        """First and last number of the files that were deleted between two backups; points in time that need these
+        files cannot be restored.
+        """
         if self._previous is None or not self._previous.files:
             return None
-        # Starts at the last file: its end was written after the previous backup.
+        # Begin with the last file of the previous backup: the log may have grown in that file before it was deleted.
         expected, gaps = self._previous.files[-1].number, []
         for file in made.files:
             if file.number > expected:
@@ -323,6 +327,6 @@ class _Taking:
         """The copy as an environment."""
         if not self._repository.is_remote:
             return view_of(self._repository, copied)
-        # The same bytes, without fetching them back.
+        # The original files have the same bytes, so nothing is fetched from the repository.
         there: dict[str, int | None] = {file.path: None for file in list_log_files(self._storage).with_marker()}
         return CutStorage(self._storage, {**there, **{one.path: one.size_bytes for one in copied}})

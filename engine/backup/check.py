@@ -43,7 +43,7 @@ class BackupCheckup(NamedTuple):
 
     Attributes:
         id: of the backup.
-        manifest: None when it cannot be read.
+        manifest: its manifest; None if that cannot be read.
         bad_files: files that are missing or have changed.
         entries: good entries of its log.
         recovered: whether recovery succeeded; None if it was not tried.

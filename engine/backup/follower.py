@@ -1,8 +1,8 @@
 """Repeated backups of an environment while it is written.
 
-Every round is a backup of its own (``backup_run``), so the previous backup survives if the program is killed. A round
-replaces the previous one if it contains all of it: every file, with the last file as long or longer. If files were
-deleted or changed in between, both are kept, so every point in time that could be restored still can be.
+Every round is a backup of its own (``backup_run``), so the previous backup survives if the program is killed. The new
+backup replaces the previous one if it contains every file of that one, with the last file as long or longer. If files
+were deleted or changed in between, both are kept, so every point in time that could be restored still can be.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Follower:
         self._repository = repository
         self._source = source
         self._listener = listener
-        # Only backups of this run: one that a user took explicitly is never replaced.
+        # The last backup of this run. A backup that a user took explicitly is never replaced, so it does not count.
         self._last: Manifest | None = None
         self._seen: dict[str, Stat | None] = {}
 
@@ -64,7 +64,7 @@ class Follower:
         seen = {file.path: self._storage.stat(file.path) for file in files}
         if before is not None and seen == self._seen:
             return None
-        # Their state before the copy: later changes belong to the next round.
+        # Note the state of the files before the copy: later changes belong to the next round.
         self._seen = seen
         taken = take(self._storage, self._repository, self._source, listener=self._listener)
         found = self._last = taken.manifest

@@ -2,7 +2,7 @@
 
 A log file may be a gigabyte, so files before the last are not read from end to end. The header of the next file names
 the last entry (je-log-format.md 3.2); the header is believed only if that entry exists, is good, and ends where its
-file ends. Entries are read from both ends until one has a VLSN. If none near the ends has one, the whole file is
+file ends. Entries are read from both ends until one has a VLSN. If no entry near the ends has a VLSN, the whole file is
 checked in bulk.
 """
 
@@ -78,7 +78,7 @@ def facts_of(storage: Storage, files: LogFiles, file: LogFile, *, replicated: bo
     """What a file holds.
 
     Arguments:
-        replicated: whether entries may have VLSNs; if not, none is searched for.
+        replicated: whether entries may have VLSNs; if not, the file is not searched for them.
 
     Raises:
         UnsupportedError, StorageError: it cannot be read.

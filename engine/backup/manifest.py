@@ -21,7 +21,8 @@ files            in ascending order of their numbers
 ===============  =====================================================================================
 
 Each file has ``path size_bytes sha256 version first_lsn last_lsn first_vlsn last_vlsn modified_ms``. ``last_lsn`` is
-that of the last whole entry; VLSNs are null in a file that holds none. LSNs are written as everywhere, ``0x1f/0x2a3c``.
+the LSN of the last whole entry; VLSNs are null for a file without VLSNs. LSNs are written as everywhere,
+``0x1f/0x2a3c``.
 """
 
 from __future__ import annotations
@@ -153,7 +154,8 @@ def decode_manifest(data: bytes, name: str) -> Manifest:
         name: name of the file for errors.
 
     Raises:
-        DamageError: no backup writes such a manifest. UnsupportedError: a format of a later release.
+        DamageError: the content is not a manifest that a backup could have written. UnsupportedError: a format of a
+            later release.
     """
     try:
         found = json.loads(data.decode("utf-8"))

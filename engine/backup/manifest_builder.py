@@ -131,7 +131,7 @@ def describe(
 
 
 def view_of(repository: Repository, copied: Sequence[CopiedFile]) -> BackupView:
-    """A copy whose files are all stored, as an environment."""
+    """A copy as an environment; all its files must be stored."""
     files = [
         BackupFile(
             path=one.path,
@@ -155,7 +155,7 @@ def _recover(view: Storage, listener: Listener) -> _Recovered:
             group = _group_of(env) if env.replicated else None
             return _Recovered(tuple(sorted(env.database_names())), group, env.replicated, None)
     except JetoolError as error:
-        # If it is unknown, the log is searched for VLSNs.
+        # True: without recovery it is unknown whether the environment is replicated, so the log is searched for VLSNs.
         return _Recovered(None, None, True, error)
 
 

@@ -1,13 +1,12 @@
 """Find the backup from which a point is restored.
 
 It is the oldest backup whose log reaches the point: the later a backup is, the more of the files in use at that point
-may have been deleted by the cleaner. Files that had been deleted by then come from earlier backups that contain them in
-full. Those backups must belong to the same log: an environment that was restored to a point writes new files with
-numbers that it used before. So both must share a later file with the same bytes.
+may have been deleted by the cleaner. Files that had been deleted before that backup come from earlier backups that
+contain them in full. An earlier backup must belong to the same log: an environment that was restored to a point writes
+new files with numbers that it used before. So both backups must share a later file with the same bytes.
 
-If a backup does not hold the point, or lacks data in use at it, the next one is tried. A time, a VLSN or an LSN that
-lies after the end of a backup is not in it: commits between them are in no file of that backup, so it does not contain
-the state at the point.
+If a backup does not hold the point, or lacks data in use at it, the next one is tried. A backup does not hold a time, a
+VLSN or an LSN after its end, since it lacks the commits between its end and the point.
 """
 
 from __future__ import annotations
@@ -74,7 +73,7 @@ def choose(repository: Repository, made: str | None, point: Point | None, listen
             return Chosen(whole, _cut(repository, whole, point, listener), tuple(passed_over))
         except (NotFoundError, RefusedError, DamageError) as error:
             passed_over.append((manifest.id, error))
-    # The reason of the oldest backup is the most useful: later ones hold less of that time.
+    # Report why the oldest backup cannot be used: later backups hold less data of that time.
     raise passed_over[0][1]
 
 
@@ -117,7 +116,7 @@ def _reaches(manifest: Manifest, point: Point) -> bool:
     if point.kind == VLSN:
         return point.value <= manifest.vlsns[1]
     if point.kind == TIME:
-        # Everything committed by then was logged before a backup that began later.
+        # A backup that began after that time holds everything that was committed by then.
         last = manifest.last_commit_ms
         return point.value < manifest.began_ms or (last is not None and point.value <= last)
     return True

@@ -9,8 +9,9 @@
 
 A manifest is written when all its files are durable, so a backup is either complete or absent. Files are written under
 a name that ends in ``.part`` and renamed; a file that no manifest names was left by a run that was killed, and the next
-``prune`` removes it. A file whose content changed, because a restored environment went on in it or a rollback marked
-entries in it, has another digest and so another name: a file that a backup names is never overwritten.
+``prune`` removes it. If the content of a log file changed, because a restored environment was continued in it or a
+rollback marked entries in it, it has another digest and so another name. So a file that a backup names is never
+overwritten.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class StoredFile(NamedTuple):
 
 
 class RepositoryBackup(NamedTuple):
-    """A backup of a repository; if its manifest cannot be read, it is None and ``problem`` is the reason."""
+    """A backup of a repository; if its manifest cannot be read, ``manifest`` is None and ``problem`` is the reason."""
 
     id: str
     manifest: Manifest | None
@@ -120,7 +121,7 @@ class Repository:
 
     @contextmanager
     def storing(self) -> Iterator[LogFileStore]:
-        """Store log files; at the end all of them are durable, or it raises.
+        """A store for log files, as a context: at its end all files are durable, or an error is raised.
 
         Raises:
             StorageError: there is no room, or the directory cannot be written.
@@ -139,7 +140,7 @@ class Repository:
             return storing.put(number, pieces)
 
     def add(self, manifest: Manifest) -> None:
-        """Add a backup whose files are all stored. It is durable on return.
+        """Add a backup whose files are all stored. The backup is durable on return.
 
         Raises:
             NotFoundError: one of its files is not stored.
@@ -147,7 +148,7 @@ class Repository:
         for file in manifest.files:
             if not self.holds(file):
                 raise NotFoundError("a file of the backup is not stored", file=f"{self.root}/{file.stored}")
-        # The names of the files before the manifest that needs them.
+        # Make the names of the files durable before the manifest that needs them.
         self.storage.sync_directory(FILES)
         path = self._path(manifest.id)
         target = self.storage.open_rw(path + _PART, create=True)
@@ -191,7 +192,7 @@ class Repository:
         """The newest readable backup, of one source if it is given; None without one."""
         if self.storage.stat(BACKUPS) is None:
             return None
-        # Read backwards, one at a time: there may be hundreds.
+        # There may be hundreds of manifests: read the newest first, and only as far as needed.
         manifests = (self.listed(made).manifest for made in reversed(self.ids()))
         return next((one for one in manifests if one is not None and source in (None, one.source)), None)
 
@@ -263,7 +264,7 @@ class Repository:
         Raises:
             DamageError: as ``unused``.
         """
-        # Their manifests were removed first, so no backup needs a file removed here, even if this run is killed.
+        # The manifests of removed backups are already gone, so no backup needs these files, even if this run is killed.
         for path in self.unused():
             self.storage.remove(path)
         for directory in (FILES, BACKUPS):
@@ -275,7 +276,7 @@ class Repository:
 
 
 class LogFileStore:
-    """Stores log files: the next one is written while those before become durable.
+    """Stores log files: a file is written while earlier ones are synced.
 
     Arguments:
         repository: where to.
@@ -303,7 +304,7 @@ class LogFileStore:
         digest, at = hashlib.sha256(), 0
         target = self._storage.open_rw(temporary, create=True)
         try:
-            # A killed run may have left more files.
+            # A killed run may have left a longer file of this name.
             target.truncate(0)
             sums: deque[Future[None]] = deque()
             for piece in pieces:
@@ -327,7 +328,7 @@ class LogFileStore:
         if self._pool is None:
             self._finish(target, temporary, name)
         else:
-            # Each of them holds an open file.
+            # Each unsettled file is open, so limit their number.
             if len(self._unsettled) == _MOST_UNSETTLED:
                 self._unsettled.popleft().result()
             self._unsettled.append(self._pool.submit(self._finish, target, temporary, name))

@@ -7,8 +7,8 @@ In this order:
    the backup, so that the same command, run again after it was killed, recognises its own files and continues.
 3. Log files that are not in the plan are removed; each of the others is written under a temporary name while its digest
    is tested, synced, and renamed.
-4. The marker goes. From then on the environment is complete. Changes that must precede its first opening, such as a new
-   group, are made before that, on a view without the marker.
+4. The marker is removed, and the environment is complete. Changes that must precede its first opening, such as a new
+   group, are made before this step, on a view without the marker.
 
 The restored log must never continue in a file of the backup: the next backup would then have a longer file under the
 same name, and the directory of backups would hold two timelines. So the last file ends with an ImmutableFile entry, as
@@ -69,7 +69,7 @@ class PlannedFile(NamedTuple):
 
 
 class NewFile(NamedTuple):
-    """A file that no backup has, after the last one."""
+    """A log file that no backup has; it comes after the last file of the backup."""
 
     path: str
     content: bytes
@@ -81,7 +81,7 @@ class RestorePlan(NamedTuple):
     Attributes:
         chosen: the backup, and the cut.
         files: in ascending order.
-        new_file: for log versions without ImmutableFile; else None.
+        new_file: an additional file that closes the log, for log versions without ImmutableFile; else None.
         removed: paths of log files to remove.
         end_lsn: where the log ends, not counting the entry that closes its last file.
         resumes: this run continues one that was killed.
@@ -188,7 +188,7 @@ def put_files(repository: Repository, plan: RestorePlan, target: Storage, *, lis
     listener.step(_STEP, done, plan.size_bytes)
     if plan.new_file is not None:
         _put(target, plan.new_file.path, plan.new_file.content)
-    # File names are made durable before the marker, which says that some files are missing.
+    # Make the file names durable before ``finish`` removes the marker, which shows that the restore is not complete.
     for directory in sorted(directories | {""}):
         target.sync_directory(directory)
 
@@ -257,7 +257,7 @@ def _is_same(repository: Repository, target: Storage, one: PlannedFile) -> bool:
         return False
     digest, expected = hashlib.sha256(), one.file.sha256
     if one.length != one.file.size_bytes:
-        # The digest of a beginning is in no manifest.
+        # Manifests have no digest of a part of a file, so compute it.
         expected = beginning_digest(repository, one.file, one.length)
     with closing(target.open(one.file.path)) as file:
         for piece in pieces_of(file, one.length):
@@ -308,7 +308,7 @@ def _ending(repository: Repository, chosen: Chosen, file: BackupFile, length: in
     """
     cut = BackupView(repository, (file,), chosen.manifest.id)
     view = CutStorage(cut, {file.path: length})
-    # The view ends the file at the cut: with its real size, a reader could pass the cut.
+    # In the view the file ends at the cut; with its real size the scan could read beyond the cut.
     scan = scan_file(view, LogFile(file.number, file.path, length), is_last=True)
     found = scan.check(with_sizes=False)
     last = scan.entry_at(make_lsn(file.number, found.last_offset)) if found.last_offset >= 0 else None

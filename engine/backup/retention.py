@@ -23,13 +23,13 @@ from engine.errors import DamageError, UsageError
 _RULE: Final = re.compile(r"(?:[0-9]{1,6}[lhdwmy])+", re.ASCII)
 _PART: Final = re.compile(r"([0-9]+)([lhdwmy])", re.ASCII)
 _WORDS: Final = {"l": "last", "h": "hour", "d": "day", "w": "week", "m": "month", "y": "year"}
-# The key that all times of one period share.
+# The format of times by unit; all times of one period have the same text.
 _PERIODS: Final = {"h": "%Y-%m-%d %H", "d": "%Y-%m-%d", "w": "%G-W%V", "m": "%Y-%m", "y": "%Y"}
 NEWEST: Final = "newest"
 
 
 class Kept(NamedTuple):
-    """Whether a backup is kept, and why; a removed one has no reason."""
+    """Whether a backup is kept, and why; no reason is given for a backup that is removed."""
 
     manifest: Manifest
     reasons: tuple[str, ...]
@@ -40,7 +40,7 @@ class PrunePlan(NamedTuple):
 
     Attributes:
         backups: all of them, the oldest first.
-        files: paths of stored files that no backup needs then.
+        files: paths of stored files that no backup needs after the removal.
         size_bytes: their bytes.
     """
 

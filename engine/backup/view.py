@@ -1,6 +1,6 @@
 """A read-only view of a backup as an environment: its files under their original names.
 
-It never writes; use an overlay above it for changes.
+The view never writes; use an overlay above it for changes.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Its input may be damaged or hostile; its errors are ``FormatError`` or ``ValueEr
 for something long (a class, a constant, a deflated value), so a decoder counts its output against an ``Allowance``:
 work and memory are bounded by the size of the record.
 
-A package adds a kind with an entry point of the group ``jetool.contents`` that names such an object
+A package adds a kind with an entry point of the group ``jetool.contents`` that names a ``Contents`` object
 (``engine.contents.registry``).
 """
 
@@ -25,7 +25,7 @@ Json: TypeAlias = Any
 # The deepest nesting accepted in foreign JSON. Python's parser fails only at the recursion limit, which a caller may
 # have raised.
 _DEEPEST: Final = 200
-# The allowance in characters and values: this many per byte of the record, plus a minimum for short records.
+# The allowance of a record in characters and values: a number for each byte, plus a minimum for short records.
 _GROWTH: Final = 64
 _LEAST_ALLOWANCE: Final = 1 << 16
 
@@ -99,7 +99,7 @@ def unknown(key: bytes, data: bytes) -> DecodedRecord:
 
 
 class Allowance:
-    """The number of characters and values that decoding a record may still add to its own bytes.
+    """The number of characters and values that the decoder may still produce in addition to the bytes of the record.
 
     Arguments:
         size: bytes of the record.
@@ -161,8 +161,8 @@ _DECODER: Final = json.JSONDecoder(parse_constant=_no_constant, parse_float=_fin
 
 
 def modified_utf8(data: bytes) -> str:
-    """Java's form of UTF-8: U+0000 is two bytes, and a character beyond U+FFFF is two encoded surrogates. ValueError:
-    the bytes are not this form.
+    """Decode Java's form of UTF-8, in which U+0000 takes two bytes, and a character beyond U+FFFF is two encoded
+    surrogates. ValueError: the bytes do not have this form.
     """
     text = data.replace(ENCODED_NUL, b"\0").decode("utf-8", "surrogatepass")
     return text.encode("utf-16-be", "surrogatepass").decode("utf-16-be")
@@ -201,7 +201,7 @@ class Fields:
         return int.from_bytes(self.raw(size), "big") - (1 << (8 * size - 1))
 
     def text(self, count: int) -> str:
-        """``count`` bytes of UTF-8. Raises ValueError if they are not valid UTF-8."""
+        """The text of the next ``count`` bytes. Raises ValueError if the bytes are not valid UTF-8."""
         return self.raw(count).decode("utf-8")
 
     def until(self, end: int) -> bytes:

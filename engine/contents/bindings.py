@@ -1,9 +1,9 @@
 """Values written by JE's tuple bindings: the format of keys and fields of DPL entities.
 
 Readers take bytes and return values for JSON; a character or number without a JSON form becomes a string or an int. The
-encoded forms sort as bytes. A BigDecimal is its sign (one byte), its exponent times the sign (sorted packed), and its
-digits without trailing zeros in groups of nine, each sorted packed; -1 ends them. The groups of a negative number are
-stored as ``-group - 1``; the number 0 is stored as 0.
+byte order of the encoded forms is the order of the values. A BigDecimal is its sign (one byte), its exponent times the
+sign (sorted packed), and its digits without trailing zeros in groups of nine, each sorted packed; -1 ends them. The
+groups of a negative number are stored as ``-group - 1``; the number 0 is stored as 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NULL_TEXT: Final = b"\xff"
 _GROUP_DIGITS: Final = 9
 _MOST_SCALE: Final = 1 << 31
 _END_OF_GROUPS: Final = -1
-# Python does not print more digits than this, and no application uses them.
+# Longer integers are shown in hex, because Python refuses to print them in decimal; no application uses them.
 _MOST_INTEGER_BYTES: Final = 1700
 
 

@@ -108,7 +108,7 @@ def formats_of(value: bytes) -> dict[int, ClassFormat]:
     data = reader.whole()
     try:
         return _formats(data, reader.objects)
-    # These are valid Java objects, but not those of a catalog.
+    # The bytes are valid Java objects, but not a catalog.
     except (AttributeError, KeyError, TypeError) as error:
         raise FormatError("a catalog of entity classes", expected="its objects", found=str(error)[:80]) from error
 
@@ -131,7 +131,7 @@ def _formats(data: Json, objects: Mapping[int, Json]) -> dict[int, ClassFormat]:
         found = meant(entity["secondaryKeys"]) if isinstance(entity, dict) else None
         inner = meant(found.get("m")) if isinstance(found, dict) and "m" in found else found
         for name, key in inner["entries"] if isinstance(inner, dict) else ():
-            # A key of many values has one record for each of them.
+            # An index on a field of many values has one record for each value, so its keys have the element type.
             described = meant(key)
             yield ClassField(str(name), str(described["elementClassName"] or described["className"]))
 
@@ -161,7 +161,8 @@ class _Reader:
     def __init__(self, data: bytes, formats: StoreFormats) -> None:
         self._fields = Fields(data)
         self._formats = formats
-        # A catalog can give a class very long names, and a composite key fields that take no bytes.
+        # Limit the output: a damaged catalog may have very long class names, or composite keys whose fields take no
+        # bytes.
         self._allowance = Allowance(len(data))
         self._depth = 0
         # Objects by their offsets, and the offsets that something refers to.
@@ -368,7 +369,7 @@ def _sequence(key: bytes, data: bytes) -> DecodedRecord:
 
 
 def _key_value(field: ClassField | None, key: bytes, formats: StoreFormats) -> tuple[Json, bool]:
-    """A key by what is declared; bytes where nothing is."""
+    """A key, decoded by the declared type of its field; as hex if there is no declaration."""
     if field is None:
         return hexed(key), False
     return {field.name: _Reader(key, formats).key(field.declared)}, True

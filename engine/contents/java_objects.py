@@ -221,7 +221,7 @@ class JavaReader:
         kind = self._fields.text(1)
         name = self._utf()
         if kind in "L[":
-            # The name of its class.
+            # The class name of the field follows; skip it.
             self._content()
         elif kind not in _PRIMITIVES:
             raise FormatError("field of a Java class", expected="a known type", found=kind)

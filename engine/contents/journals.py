@@ -87,7 +87,7 @@ def journal_id(key: bytes) -> int:
 
 
 def journal_code(value: bytes) -> int:
-    """The code of the operation of a journal. Raises FormatError when the value is too short for one."""
+    """The code of the operation of a journal. Raises FormatError if the value is too short to hold a code."""
     if len(value) < 2:
         raise FormatError("value of a journal", expected="2 bytes or more", found=f"{len(value)}")
     return int.from_bytes(value[:2], "big", signed=True)
@@ -124,7 +124,7 @@ def timestamp_of(value: bytes) -> int | None:
     payload = decode_journal(value).payload
     if payload.kind == NUMBER:
         return int(payload.value)
-    # The class has exactly one number, whose name differs between Doris and StarRocks.
+    # The JSON of a timestamp has exactly one number; its name differs between Doris and StarRocks.
     if payload.kind == JSON and isinstance(payload.value, dict):
         times = [one for one in payload.value.values() if isinstance(one, int) and not isinstance(one, bool)]
         return times[0] if len(times) == 1 and 0 <= times[0] < _BIAS else None

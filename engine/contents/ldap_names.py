@@ -86,7 +86,8 @@ def rdns_of(key: bytes) -> tuple[Rdn, ...]:
     """
     if not key:
         return ()
-    # The separator is a byte that no text begins with. Old releases use another one than 00, or store text.
+    # A normalized key begins with the separator, a byte that no text begins with. Old releases use a separator other
+    # than 00, or store the DN as text.
     if key[0] >= _TEXT:
         return parse_dn(key.decode("utf-8"))[::-1]
     return tuple(_rdn(part, escapes=key[0] == 0) for part in _split(key[1:], key[0], escapes=key[0] == 0))
@@ -153,7 +154,7 @@ def _bytes_text(value: bytes) -> str:
 
 
 def _below(base: str, key: bytes) -> list[Rdn]:
-    """The RDNs of a key, without those of the base: keys of some releases begin with the suffix, others below it."""
+    """The RDNs of a key without those of the base, with which the keys of some releases begin."""
     rdns = list(rdns_of(key))
     suffix = [part for part in base.lower().split(",") if part]
     if [rdn_text(rdn).lower() for rdn in rdns[: len(suffix)]] == suffix[::-1]:
@@ -271,7 +272,7 @@ class LooseNames:
         if self._leaf_alone:
             return _number(loose_hash(_below(self._base, key)[-1:]) if key else b"")
         above = parent_key(key)
-        # A short key may belong to the suffix itself.
+        # The parent must be at or below the suffix; a shorter key may belong to the suffix itself.
         if above and above[0] < _TEXT and len(rdns_of(above)) >= self._suffix:
             leaf = _rdn(key[len(above) + 1 :], escapes=key[0] == 0)
             return _number(loose_hash([leaf], self._above_key(above)))

@@ -80,7 +80,7 @@ def _value(form: int, fields: Fields) -> Json:
     if flags & _HAS_REGION:
         found["region"] = _region(fields)
     if flags & _HAS_METADATA:
-        # Its length depends on the release.
+        # Leave the metadata in ``rest``: its length depends on the release.
         found["with_metadata"] = True
     else:
         found["table_version"] = fields.number(1, signed=False)
@@ -103,7 +103,7 @@ class NoSqlContents:
     title = "Oracle NoSQL"
 
     def recognises(self, source: Source) -> bool:
-        """True if partitions use its comparator, or if there are databases that only Oracle NoSQL has."""
+        """True if partitions use Oracle NoSQL's comparator, or if there are databases that only Oracle NoSQL has."""
         orders = source.comparators()
         if any(_PARTITION.fullmatch(name) and orders.get(name) == _COMPARATOR for name in source.names):
             return True

@@ -30,7 +30,7 @@ from engine.errors import FormatError, plural
 ATTRIBUTES: Final = "compressed_schema/compressed_attributes"
 CLASSES: Final = "compressed_schema/compressed_object_classes"
 _MOST_TOKENS: Final = 100_000
-# No directory entry is larger; a length in damaged bytes may be anything.
+# The largest accepted entry. No directory entry is larger, but damaged bytes may state any length.
 _LARGEST_ENTRY: Final = 64 << 20
 # Attributes, values and object classes allowed per byte of a record; a deflated group of a million members needs 1 per
 # 5 bytes.
@@ -52,7 +52,7 @@ class LdapEntry(NamedTuple):
     """An entry.
 
     Attributes:
-        dn: None where the server does not store it with the entry.
+        dn: its DN; None if the server does not store the DN with the entry.
         object_classes: in their order.
         attributes: pairs of attribute description (name and options) and values, user attributes first.
     """
@@ -63,7 +63,7 @@ class LdapEntry(NamedTuple):
 
 
 class EncryptedEntry(NamedTuple):
-    """The length of an encrypted entry."""
+    """An encrypted entry; only its length is known."""
 
     length: int
 
@@ -77,7 +77,9 @@ class CompressedSchema:
 
 
 def read_ber_length(fields: Fields) -> int:
-    """A BER length: one byte below 128, or the number of bytes that follow with the high bit set."""
+    """A BER length. A length below 128 is one byte; for others the first byte has the high bit set and the number of
+    bytes that follow.
+    """
     first = fields.number(1, signed=False)
     if first < 0x80:
         return first
@@ -96,7 +98,9 @@ def ber_length(value: int) -> bytes:
 
 
 def read_compact(fields: Fields) -> int:
-    """A compact number: the leading one bits of the first byte count the bytes after it; each byte adds 7 bits."""
+    """A compact number: the number of leading 1 bits in the first byte is the number of bytes that follow; each byte
+    adds 7 bits.
+    """
     first = fields.number(1, signed=False)
     more = next((count for count in range(8) if not first & 0x80 >> count), -1)
     if more < 0:
@@ -352,7 +356,7 @@ def _is_text(data: bytes) -> bool:
 
 
 def _readable(data: bytes) -> Json:
-    """A text as it is; other values, such as photographs, in base64 as in LDIF."""
+    """A value for JSON: texts as they are, other values such as photographs in base64 as in LDIF."""
     return data.decode("utf-8") if _is_text(data) else {"base64": base64.b64encode(data).decode("ascii")}
 
 

@@ -111,15 +111,15 @@ _STARROCKS: Final = """
 13512 ADD_KEY 13513 CLUSTER_SNAPSHOT_LOG 13520 ADD_SQL_QUERY_BLACK_LIST 13521 DELETE_SQL_QUERY_BLACK_LIST
 13530 CREATE_GROUP_PROVIDER 13531 DROP_GROUP_PROVIDER
 """
-# Operations that StarRocks never skips when their replay fails (fe-journals.md 3.3). Codes on which releases differ are
-# included.
+# Operations that StarRocks never skips when their replay fails (fe-journals.md 3.3). A code is included if at least one
+# release never skips it.
 _NEVER_SKIPPED: Final = frozenset((
     0, 1, 5, 10, 12, 17, 18, 20, 21, 23, 25, 26, 27, 40, 41, 42, 44, 45, 46, 47, 50, 53, 54, 55, 56, 62, 71, 72, 74,
     75, 76, 77, 78, 79, 80, 82, 83, 88, 100, 102, 103, 104, 105, 107, 117, 118, 121, 210, 10000, 10002, 10095, 10096,
     10098, 10101, 10221, 10222, 10241, 10242, 10243, 10244, 10261, 10264, 11000, 12001, 12003, 12110, 12111, 12112,
     12151, 13000, 13002, 13003, 13020, 13022, 13023, 13024, 13027, 13028, 13030, 13037, 13041, 13060,
 ))  # fmt: skip
-# Distinguishes the products (fe-journals.md 4): codes from here on are StarRocks', except Doris' old 10325.
+# From this code on only StarRocks has operations (fe-journals.md 4), apart from Doris' old 10325.
 _STARROCKS_FROM: Final = 10_000
 _OLD_CLOUD_CODE: Final = 10_325
 _DORIS_ALONE: Final = frozenset((126, 127, 128, 143, 212, 220, 221, *range(300, 476), 1000, 1001, 1002))
@@ -132,7 +132,7 @@ def _table(text: str) -> dict[int, str]:
     return {int(code): name for code, name in zip(words[::2], words[1::2], strict=True)}
 
 
-# None: the product is not known, and a code that the two use for different things has no name.
+# Under None, for an unknown product, codes that the two products use for different operations have no name.
 NAMES: Final[dict[str | None, dict[int, str]]] = {
     None: _table(_COMMON),
     DORIS: _table(_COMMON) | _table(_DORIS),

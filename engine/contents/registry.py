@@ -6,7 +6,8 @@ A package adds one by an entry point of the group ``jetool.contents``::
     orders = "my_package.orders:CONTENTS"
 
 where ``CONTENTS`` implements ``engine.contents.base.Contents``. An entry point is loaded when it is named, or when an
-environment is to be recognised. If it cannot be loaded, that is an error when it was named; otherwise it is skipped.
+environment is to be recognised. An entry point that cannot be loaded is an error if it was named; otherwise it is
+skipped.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def recognise(source: Source) -> Contents | None:
 
 
 def decode(decoder: Decoder, database: str, key: bytes, data: bytes) -> DecodedRecord:
-    """A decoded record; as bytes if the decoder cannot decode it."""
+    """A decoded record; key and data remain bytes if the decoder fails."""
     try:
         return decoder.decode(database, key, data)
     except (FormatError, ValueError, LookupError, RecursionError, OverflowError):

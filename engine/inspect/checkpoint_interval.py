@@ -230,7 +230,7 @@ class RecoveryWorkCounter:
             prepared = decoded_as(item, Prepare)
             if prepared is not None:
                 self._prepared[prepared.id] = None
-        # A rolled-back LN leaves no transaction open.
+        # An invisible LN was rolled back, so it does not count for an open transaction.
         elif not item.invisible:
             record = decoded_as(item, LN)
             if record is not None and record.txn_id is not None:

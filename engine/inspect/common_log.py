@@ -1,11 +1,11 @@
 """The part of two logs that is equal byte for byte, for copies of one environment.
 
-Files are compared by number, beginning with the first number that both logs have. A file in between that only one log
-has was deleted by the other's cleaner, and is skipped. The result names the first entry at which the logs differ. Logs
+Files are compared by number, beginning with the first number that both logs have. If one log lacks a file in between,
+its cleaner has deleted the file; the file is skipped. The result names the first entry at which the logs differ. Logs
 of different environments differ in the header of their first file, which holds its creation time.
 
-Example: A ends at 0x3/0x120; B is a copy that went on. All bytes of A are in B: A is a prefix of B, which differs from
-it at 0x3/0x120.
+Example: A ends at 0x3/0x120; B is a copy of A that has grown since. All bytes of A are in B: A is a prefix of B, which
+differs from it at 0x3/0x120.
 """
 
 from __future__ import annotations
@@ -114,7 +114,8 @@ def shared_log(
     jobs: int = 1,
     listener: Listener = SILENT,
 ) -> SharedLog | None:
-    """The part that is equal in two logs; None without a common part, or if it is damaged.
+    """The equal part of two logs, which a comparison of records can skip; None if the logs have no common part, or if
+    it is damaged.
 
     Arguments:
         found: the comparison.
@@ -130,7 +131,7 @@ def shared_log(
     both = [file for file in files.files if file.number in others]
     for done, met in enumerate(map_small(partial(_first_damage, storage, files.end_file()), both, jobs)):
         listener.step("check logs", done, len(both))
-        # Reading a record of this file will report the error.
+        # The comparison then reads every record, and so reports the damage.
         if met != NULL_LSN and met < end_lsn:
             return None
     return SharedLog(end_lsn, frozenset(file.number for file in both))

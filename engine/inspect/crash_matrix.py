@@ -80,7 +80,7 @@ class CommittedModel:
     def __init__(self, storage: Storage, files: LogFiles) -> None:
         self._steps: list[_ModelChange] = []
         numbers = [file.number for file in files.files]
-        # Numbers begin at 0 and have no hole until the cleaner makes one (R-LOG-14).
+        # File numbers begin at 0 and have no gap until the cleaner deletes a file (R-LOG-14).
         self.has_gaps = numbers != list(range(len(numbers)))
         self.usable = not self.has_gaps
         for item in scan_log(storage, files).entries():
@@ -153,7 +153,7 @@ def run_case(
     if found != again:
         return CrashCase(point, False, compared, "a second recovery changed the records", count)
     if compared:
-        # A torn entry is not in the log: the model ends where it begins.
+        # A torn entry does not belong to the log, so the model ends before it.
         end = min(effect.end_lsn, point.lsn) if mode == "torn-write" else effect.end_lsn
         expected = model.at(end)
         for db_id, records in found.items():

@@ -93,7 +93,7 @@ def apply_crash(storage: Storage, files: LogFiles, point: CrashPoint, mode: str,
     if mode == "missing-file":
         return _remove(storage, files, path)
     if mode == "bit-flip":
-        # Flip a bit in the body if there is one, where only the checksum detects it.
+        # Flip a bit in the body, where only the checksum detects the change; in the header if the entry has no body.
         start = min(HEADER_BYTES, point.size - 1) if point.size > HEADER_BYTES else 0
         return _flip(storage, path, offset_of(point.lsn) + chosen.randrange(start, point.size), chosen.randrange(8))
     if mode == "zero-page":

@@ -59,7 +59,8 @@ def reserved_files(log: LogScan, root: DbTree) -> set[int]:
         return set()
     live: dict[bytes, bool] = {}
     for number, node in _nodes(log, mapped.content.database.root_lsn):
-        # A delta comes before its full version, whose slots of the same keys are older.
+        # The walk gives a delta before its full version. For a key in both, the slot of the delta is newer, so the
+        # first one counts.
         for slot in node.slots if number in BINS else ():
             live.setdefault(node.full_key(slot), not slot.state & (KNOWN_DELETED | PENDING_DELETED))
     return {

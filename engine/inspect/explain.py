@@ -160,7 +160,7 @@ class Explainer:
             return EntryExplanation(
                 IN_FRONT, f"in front of CkptStart {format_lsn(start)}: the trees lead to what is needed"
             )
-        # Test this flag first: it overrides the other one (R-REC-24).
+        # Test PROVISIONAL first: it overrides BEFORE_CKPT_END (R-REC-24).
         if entry.flags & PROVISIONAL:
             return EntryExplanation(
                 PROVISIONAL_NODE, "provisional: counts only through an ancestor that was logged later"

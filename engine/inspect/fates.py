@@ -162,7 +162,7 @@ class Transactions:
     def fate_at(self, row: int) -> str:
         """The fate of the transaction in a row."""
         state = self.table.states[row]
-        # Most transactions are decided; only others need the lookup of a Prepare.
+        # Most transactions are committed or aborted; only for others look for a Prepare.
         return _fate_of(state, is_prepared=not state & _DECIDED and self.table.ids.get(row) in self.prepares)
 
 
@@ -279,7 +279,9 @@ def _take_stretch(found: LogFates, stretch: Stretch, actions: list[int]) -> None
 
 
 def _count_rolled_back(storage: Storage, files: LogFiles, found: LogFates) -> None:
-    """Count rolled-back records in a second pass: a RollbackStart comes after its records, and most logs have none."""
+    """Count rolled-back records in a second pass, because a RollbackStart comes after its records; most logs have no
+    rollback and need no second pass.
+    """
     low, high = min(p.matchpoint_lsn for p in found.periods), max(p.start_lsn for p in found.periods)
     counts = found.txns.rolled_back
     scan = scan_log(storage, files, types=LNS & TRANSACTIONAL, start=low & ~0xFFFFFFFF, end=high)
@@ -294,8 +296,8 @@ class KeyHistory(NamedTuple):
     """All that the log holds about one key.
 
     Attributes:
-        versions: every record entry of the key, in log order, including rolled-back ones; with sorted duplicates, the
-            entries whose stored key begins with it.
+        versions: every record entry of the key, in log order, including rolled-back entries; with sorted duplicates,
+            all entries whose stored key begins with the key.
         fates: how their transactions ended; the counts of records are not filled in.
     """
 
@@ -350,7 +352,7 @@ def read_history(
 def _find_ends(
     storage: Storage, files: LogFiles, fates: LogFates, versions: list[tuple[LogEntry, LN]], jobs: int
 ) -> None:
-    """Look for the ends of transactions after their versions; most are near."""
+    """Find the ends of the transactions that wrote these versions; most ends are soon after the version."""
     index = {file.number: at for at, file in enumerate(files.files)}
     # After a rollback a transaction may end a second time, so then the rest of the log is read.
     is_final = not fates.rollbacks
@@ -372,7 +374,7 @@ def _find_ends(
                 del following[txn_id]
             else:
                 following[txn_id] = first + step
-        # A transaction without an end nearby may have none at all, so widen the search quickly.
+        # A transaction whose end is not near may have no end at all, so widen the search quickly.
         step *= 2
 
 
@@ -387,7 +389,7 @@ def _entries_of_key(storage: Storage, end_file: int, key: bytes, file: LogFile) 
     """Entries of a file: records of the key in any database, NameLNs, rollbacks, and damage."""
     entries = 0
     items: list[LogEntry | Damage] = []
-    # With sorted duplicates the key is the first part of the record's.
+    # With sorted duplicates the key is the first part of the record's stored key.
     sieve = ByteFilter(txns=None, dbs=None, keys=frozenset((key,)), key_prefixes=(key,))
     records, names = keeping(LNS), keeping(NAME_LNS)
     for item in scan_file(storage, file, is_last=file.number >= end_file).stretches():

@@ -62,7 +62,7 @@ def last_group_in(stretch: Stretch, actions: list[int]) -> GroupName | None:
     """The group in the latest group record of a stretch; None without one.
 
     Arguments:
-        actions: for ``Stretch.positions``; keeps the replicated entries.
+        actions: the argument of ``Stretch.positions`` that keeps the replicated entries.
     """
     # Only a few stretches of a log contain the key; only their entries are decoded.
     if stretch.data.find(GROUP_KEY_BYTES, stretch.start, stretch.end) < 0:

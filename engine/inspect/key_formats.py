@@ -64,7 +64,7 @@ def _show_text(data: bytes) -> str:
 
 
 def _no_prefix(text: str) -> str:
-    # ``parse`` would take it for hex.
+    # Escape the 0: ``parse`` would read a text that begins with ``0x`` as hex.
     return "\\30" + text[1:] if text.startswith("0x") else text
 
 

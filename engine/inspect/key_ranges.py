@@ -107,8 +107,8 @@ def cut_keys(engine: Engine, db: Database, count: int) -> list[bytes]:
         count: number of wanted ranges.
 
     Returns:
-        At most ``count`` - 1 keys, ascending: the ranges are below the first, from it to the second, and so on. Fewer
-        if the tree is small, none if the database has a custom comparator.
+        At most ``count`` - 1 keys, ascending: the ranges are below the first, from it to the second, and so on. There
+        are fewer keys if the tree is small, and none if the database has a custom comparator.
 
     Raises:
         DamageError: a node cannot be read.

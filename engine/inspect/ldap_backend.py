@@ -57,7 +57,7 @@ class BackendEntry(NamedTuple):
         base: the base DN that it is under.
         id: its id; None if the key is not an id.
         dn: as stored in the entry, or normalized from dn2id; None if neither has it.
-        entry: None when it cannot be decoded.
+        entry: the decoded entry; None if it cannot be decoded.
     """
 
     base: str

@@ -134,14 +134,16 @@ def stream_of_file(storage: Storage, end_file: int, file: LogFile) -> FileStream
 
 
 def is_outside(check: FileCheck) -> bool:
-    """Whether the check of a whole file shows that ``stream_of_file`` would find nothing in it."""
+    """Whether the check of a whole file shows that the file holds no part of the stream, so that ``stream_of_file``
+    need not read it.
+    """
     return not check.damages and not any(
         pair & REPLICATED_IN_PAIR or pair & 0xFF in STREAM_MARKS or pair & 0xFF in NAME_LNS for pair in check.totals
     )
 
 
 def nothing_of(file: LogFile) -> FileStream:
-    """The result of ``stream_of_file`` for a file that ``is_outside`` accepts."""
+    """The result for a file without a part of the stream (``is_outside``); it is not read."""
     return FileStream(file.path, StreamFacts(), (), (), False, None)
 
 

@@ -1,7 +1,7 @@
 """Comparison of the records of two environments, by database and key.
 
-Both are walked in key order at the same time, so memory does not grow with the databases. A Java comparator may order
-two trees differently, so the records of such a database are first sorted by their bytes.
+The databases of both are walked in key order at the same time, so memory does not grow with their size. A Java
+comparator may order two trees differently, so the records of such a database are first sorted by their bytes.
 
 In copies of one environment most records need not be read to be equal: their slots have the same key and LSN, and the
 LSN is in the part that both logs share byte for byte (``engine.inspect.common_log``). A node with only such slots is
@@ -208,7 +208,7 @@ def _differences(
     keys: KeyRange,
     listener: Listener,
 ) -> Iterator[RecordDifference | int]:
-    """The records of both; equal records that need not be read are only counted."""
+    """Pairs of records of both databases; equal records that need not be read are only counted."""
     if first is not None and second is not None and shared is not None and _can_join_slots(first, second, shared):
         slots, other_slots = first.slots(*keys), second.slots(*keys)
         assert slots is not None
@@ -220,7 +220,7 @@ def _differences(
 def _joined_slots(
     name: str, first: Database, second: Database, left: _SlotStream, right: _SlotStream, shared: SharedLog
 ) -> Iterator[RecordDifference | int]:
-    """Like ``_joined``, by slots: a record with the same version in both is not read."""
+    """Like ``_joined``, but by slots: a record whose slots have the same version in both databases is not read."""
     while left.keys or right.keys:
         if left.at == right.at == 0 and left.is_same_node(right) and left.is_held(shared):
             yield len(left.keys)
@@ -299,7 +299,7 @@ def _joined(
     """Merge the records of both; equal records are included."""
     opened = [db for db in (first, second) if db is not None]
     by_item = any(db.duplicates for db in opened)
-    # If one side must be sorted, sort both: they must come in the same order.
+    # The records of both must come in the same order, so if a comparator orders one database, sort both by bytes.
     is_sorted = all(db.state.order.comparator is None for db in opened)
     found = [db.items() if db is not None else iter(()) for db in (first, second)]
     left, right = (

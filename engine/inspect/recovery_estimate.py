@@ -2,8 +2,8 @@
 
 The estimate reads the last file (as recovery does first), the last CkptEnd, and the first ``SAMPLE_BYTES`` from
 firstActive on, whose entries are decoded as recovery decodes them. The sample gives a time per byte for this machine
-and this log; each phase takes a fixed multiple of it (``_FACTORS``). Records of other sizes, or trees larger than the
-cache, change these factors: the estimate distinguishes a minute from an hour, not 40 seconds from 50.
+and this log; each phase takes a fixed multiple of it (``_FACTORS``). The factors differ for records of other sizes and
+for trees larger than the cache, so the estimate distinguishes a minute from an hour, not 40 seconds from 50.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _FACTORS: Final = {
     "REDO_DATA_RECORDS": 1.37,
     "checkpoint flush": 0.05,
 }
-# Before the checkpoint is known the log is read backward from its end; the checkpoint reads trees in memory.
+# The phase that reads nothing from the log, because the trees are in memory.
 _READS_NOTHING: Final = "checkpoint flush"
 # The default number of entries in a BIN, and the average fill of nodes in grown trees (R-TREE-7).
 _MAX_ENTRIES: Final = 128
@@ -173,7 +173,7 @@ def _sample(storage: Storage, files: LogFiles, start: int, end: int) -> _Sample:
             try:
                 record = item.record()
             except FormatError:
-                # Recovery would report this and stop.
+                # Ignore it here: recovery itself would report the error and stop.
                 record = None
             if family == LN_FAMILY:
                 lns += 1

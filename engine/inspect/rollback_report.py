@@ -124,7 +124,7 @@ def _rollbacks(storage: Storage, files: LogFiles, holding: list[LogFile]) -> Ite
 
 
 def _commits(storage: Storage, files: LogFiles, rollbacks: list[RollbackEntry]) -> Iterator[tuple[int, int]]:
-    """LSN and transaction of Commits that may be in a period: the final ends of their transactions."""
+    """LSN and transaction of the Commits that may be in a period. Only the last end of each transaction counts."""
     low = min(entry.record.matchpoint_lsn for entry in rollbacks)
     ends: dict[int, tuple[int, bool]] = {}
     for item in scan_log(storage, files, types=TXN_FATES, start=low & ~_OFFSET).entries():
@@ -163,7 +163,7 @@ def _records(storage: Storage, files: LogFiles, tracker: RollbackTracker) -> dic
     high = max((period.start_lsn for period in periods), default=NULL_LSN)
     wanted = frozenset().union(*(period.active_txn_ids or () for period in periods))
     choose = Selection(from_lsn=low, to_lsn=high, txns=wanted)
-    # An empty set of ids would select everything.
+    # Without transactions read nothing, because a selection with an empty set of ids selects every entry.
     items = scan_log(storage, files, start=low & ~_OFFSET).stretches() if wanted else iter(())
     for item in choose.chosen(items):
         if not isinstance(item, LogEntry):

@@ -52,7 +52,7 @@ _TIMED_RECORDS: Final = (CkptStart, CkptEnd, TxnEnd, Prepare, RollbackStart, Rol
 
 _DATABASE_ID: Final = re.compile(r"(id:)?(-?[0-9]{1,19})")
 
-# No file has this number, so nothing is selected.
+# No file has the number -1, so this set selects nothing.
 _NO_FILES: Final = frozenset((-1,))
 
 
@@ -121,7 +121,7 @@ class Selection:
         return not self.files or number in self.files
 
     def chosen(self, items: Iterable[Stretch | LogEntry | Damage]) -> Iterator[LogEntry | Damage]:
-        """The wanted entries of a pass, and all damage. Only for a prepared selection.
+        """The wanted entries of a pass, and all damage. The selection must be prepared.
 
         Types and raw fields exclude most entries; ``matcher`` decides about the rest after decoding.
         """
@@ -157,7 +157,7 @@ class Selection:
         return ByteFilter(self.txns or None, self.dbs or None, keys, self.key_prefixes)
 
     def matcher(self) -> Callable[[LogEntry], bool]:
-        """A function that says whether an entry is wanted. Only for a prepared selection."""
+        """A function that returns whether an entry is wanted. The selection must be prepared."""
         tests = list(_header_tests(self)) + list(_body_tests(self))
         if len(tests) == 1:
             return tests[0]
@@ -342,7 +342,7 @@ def _with_times(s: Selection, storage: Storage, files: LogFiles) -> Selection:
         previous = item.lsn
     if s.since_ms is not None:
         if behind_early:
-            # All entries are older than ``since``.
+            # No entry follows the last one that is older than ``since``.
             return replace(ready, files=_NO_FILES)
         ready = replace(ready, from_lsn=max(s.from_lsn, low))
     if high != NULL_LSN:

@@ -81,7 +81,7 @@ def count_file(scan: LogScan, by: str, selection: Selection) -> FileStats:
             damages.append(item)
         elif wanted(item):
             _add(totals, group_of(item), _one(item.total_bytes, item.flags))
-    # Judging damage needs all entries after it, not only the selected ones.
+    # Whether damage matters depends on all entries after it, so check the whole file and not only the selected entries.
     seen = scan.check().damages if damages else ()
     return FileStats(totals, seen, scan.head().size_bytes)
 

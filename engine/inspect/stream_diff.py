@@ -69,13 +69,13 @@ class StreamDiff(NamedTuple):
 
     @property
     def gaps(self) -> int:
-        """The number of VLSNs before the difference or the end that neither has: cleaned, or in files that were not
-        copied.
+        """The number of VLSNs that neither node has, up to the difference or the end of the range. Their files were
+        cleaned or not copied.
         """
         if self.first == NULL_VLSN:
             return 0
         end = self.last + 1 if self.difference is None else self.difference.vlsn
-        # A duplicated VLSN was compared once.
+        # Not below 0: if the difference is a duplicated VLSN, that VLSN was already counted as equal.
         return max(0, end - self.first - self.same)
 
 
@@ -125,7 +125,7 @@ def stream(side: StreamSide, first: int, last: int) -> Iterator[LogEntry]:
 
 
 class _TakenBack:
-    """Finds entries that a later RollbackStart rolls back; query it in log order.
+    """Finds entries that a later RollbackStart rolls back; entries must be queried in log order.
 
     Arguments:
         rollbacks: LSN and matchpoint VLSN of each RollbackStart, in log order.

@@ -1,9 +1,9 @@
 """A summary of the control entries of a log, for an operator's first look at an environment.
 
 The log is read from its end. The last file is scanned whole: the log ends at the first place where no good entry
-begins, whatever follows (R-LOG-31). If the file holds no CkptEnd up to there, earlier files are searched for one
-(R-REC-4). Recovery would process the range from firstActive of that checkpoint to the end (R-REC-10); the survey reads
-it once, forward.
+begins, whatever follows (R-LOG-31). If the last file holds no CkptEnd before the end of the log, earlier files are
+searched for one (R-REC-4). Recovery would process the range from firstActive of that checkpoint to the end (R-REC-10);
+the survey reads it once, forward.
 
 Example: CkptStart 0x0/0x5d5, CkptEnd 0x0/0x6e2 (firstActive 0x0/0x5d5), end of log 0x0/0x711. Nothing follows the
 CkptEnd, its invoker is "close": the environment was closed cleanly and recovery has nothing to do. A closing JE may
@@ -178,11 +178,13 @@ class _Surveyor:
         )
 
     def _file_headers(self) -> tuple[tuple[FileVersions, ...], tuple[int, ...]]:
-        """Runs of files with one log version, and last entries that a next header names but that do not exist."""
+        """Runs of files with one log version, and lost ends: last entries of files that the header of the next file
+        names but that do not exist.
+        """
         runs: list[FileVersions] = []
         lost: list[int] = []
         bad = {file_of(damage.lsn) for damage in self._damages}
-        # From the next file: its number, and the offset of the last entry before it.
+        # Of the file after the current one: its number, and the last entry of the current file according to its header.
         after, named = -1, 0
         for file in reversed(self._files.files):
             if file.size_bytes < FILE_HEADER_BYTES:
@@ -249,7 +251,7 @@ class _Surveyor:
             if found.checkpoint is not None:
                 break
         checkpoint, root_lsn, root = found.checkpoint, found.root_lsn, found.root
-        # No DbTree after the CkptEnd: the one that it names is the root (R-REC-5).
+        # No DbTree follows the CkptEnd, so the DbTree that the CkptEnd names is the root (R-REC-5).
         if checkpoint is not None and root is None:
             root_lsn = checkpoint.record.root_lsn
             at_root = self._log.entry_at(root_lsn)
@@ -265,10 +267,10 @@ class _Surveyor:
     def _work(self, checkpoint: CheckpointSurvey | None, end: int) -> RecoveryWorkCounter:
         start = checkpoint.record.first_active_lsn if checkpoint else NULL_LSN
         if start != NULL_LSN and self._files.find(file_of(start)) is None:
-            # The file is gone; the rest of the interval begins in the next one.
+            # The file of firstActive is missing; the remaining interval begins in the next file.
             start = make_lsn(file_of(start), 0)
         elif start != NULL_LSN:
-            # The entry may be damaged, or cut off with the end of its file.
+            # Begin at the next readable place, since the entry at firstActive may be damaged or cut off.
             start = self._log.place_after(start)
         counter = RecoveryWorkCounter(start)
         known = {damage.lsn for damage in self._damages}
@@ -304,7 +306,7 @@ class _Surveyor:
 
 
 def _newest_time(stretch: Stretch) -> int:
-    """The newest time of the entries of a stretch that carry one."""
+    """The newest time in the entries of a stretch."""
     data, version, lengths = stretch.data, stretch.version, header_lengths(stretch.version)
     newest = 0
     for pos in stretch.positions(_TIMED):

@@ -1,8 +1,8 @@
 """Finding the entry of a VLSN: the nearest mapping of the index, then a forward read of the log (R-VLSN-25).
 
-The index maps about every tenth VLSN. The log is read from the mapping at or before the wanted VLSN. What a rollback
-took back carries the same VLSN: invisible entries are skipped, and the last visible one before the next mapping counts
-(a Matchpoint in a rollback period stays visible).
+The index maps about every tenth VLSN. The log is read from the mapping at or before the wanted VLSN. An entry that was
+rolled back can have the same VLSN. Invisible entries are therefore skipped, and of several visible ones before the next
+mapping the last one counts (a Matchpoint in a rollback period stays visible).
 
 Example: mappings 10 and 20; 12 at 300 (rolled back), RollbackStart to 11 at 350, 12 again at 400: the entry at 400.
 """
@@ -45,13 +45,14 @@ def find_vlsn(log: LogScan, vlsn: int, start_lsn: int, end_lsn: int) -> EntryLoc
     found = EntryLocation(None, 0, 0, False)
     entries = passed = 0
     damaged = False
-    # ``between`` excludes its end (R-LOG-43), but the entry there must be read.
+    # ``between`` excludes its end (R-LOG-43); add 1 so that the entry at ``end_lsn`` is read.
     for item in log.between(start_lsn, end_lsn + 1).entries():
         if isinstance(item, Damage):
             damaged = damaged or bool(item.length)
             continue
         if item.replicated and not item.invisible and item.vlsn == vlsn:
-            # Do not stop here: a rolled-back Matchpoint is visible, and the later entry counts.
+            # Do not stop here: this may be a rolled-back Matchpoint, which stays visible; then a later entry has the
+            # same VLSN and counts.
             found = EntryLocation(item, entries, passed, damaged)
         entries += 1
         passed += item.total_bytes

@@ -1,7 +1,7 @@
 """VLSNs per log file, and the gaps between them, from the log itself.
 
-VLSNs of visible replicated entries are consecutive in log order (je-log-format.md 11.1). There are two ways to get the
-first VLSN, the last VLSN and the number of VLSNs of a file:
+VLSNs of visible replicated entries are consecutive in log order (je-log-format.md 11.1). Two functions get the first
+and the last VLSN of a file, and the number of its VLSNs:
 
 * ``map_file`` follows headers only, as DbPrintLog -vd does: it checks types, sizes, prevOffsets and the order of VLSNs,
   but not checksums. If anything is unusual (a broken link, an entry cut off, a rollback), the file is checked in full,
@@ -127,7 +127,7 @@ def _by_headers(reader: FileReader) -> FileVlsns | None:
     if any(reader.header_damage(0)):
         return None
     offset = prev = entries = visible = invisible = 0
-    # Makes the loop stop at the first VLSN, so that it can be noted.
+    # STOP_AT_FIRST makes the loop stop at the first VLSN, so that ``first`` can be set.
     first, last = NULL_VLSN, STOP_AT_FIRST
     while offset < window.size_bytes:
         if not window.holds(offset, min(HEADER_WITH_VLSN_BYTES, window.size_bytes - offset)):
@@ -140,8 +140,8 @@ def _by_headers(reader: FileReader) -> FileVlsns | None:
         if stepped:
             offset = base + pos
             continue
-        # The loop stopped: the first VLSN, an invisible entry, one at the edge of the buffer, or a reason for a full
-        # check.
+        # The loop stops at the first VLSN, at an invisible entry, at the edge of the buffer, and where the file needs a
+        # full check.
         header = _odd_header(window, offset, reader.version, prev)
         if header is None:
             return None

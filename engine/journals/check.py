@@ -201,8 +201,8 @@ def _of_image(extents: JournalExtents, image: int) -> Iterator[JournalFinding]:
 
 
 def _of_damage(env: Environment, reader: JournalReader) -> Iterator[JournalFinding]:
-    """Findings about journals after damage, where recovery does not read. Replay does not stop there: the frontend
-    comes up without it.
+    """Findings about journals after damage, where recovery does not read. Replay does not stop at such journals: the
+    frontend starts without them.
     """
     if env.unseen is None:
         return

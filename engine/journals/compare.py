@@ -1,8 +1,8 @@
 """Comparing several nodes: where their journals diverge, and which node to start from (fe-journals.md 5).
 
-All nodes of a group have the same journals up to a point. A node that was cut off has fewer. Two nodes that were
-masters at the same time have different journals from some id on: a **fork**. Two journals are equal if operation and
-payload are equal. Zero bytes at the end do not count, since another release may have restored a node.
+All nodes of a group have the same journals up to a point. A node that was cut off has fewer. If two nodes were masters
+at the same time, their journals differ from some id on, which is called a **fork**. Two journals are equal if operation
+and payload are equal. Zero bytes at the end do not count, since another release may have restored a node.
 
 Start from the node whose journals agree with the most nodes; among equals from the one that lacks the fewest ids, then
 the one with the highest epoch, then the one with the largest id. An observer is chosen only if there is no other node.
@@ -36,7 +36,7 @@ class DivergencePoint(NamedTuple):
         common: the last id up to which both have the same journals, or None.
         fork: the first id that differs; None for no difference.
         missing: the first id in the common range that only one of them has; None without such a hole.
-        lacks: number of such ids up to the fork that the one lacks, and that the other lacks.
+        lacks: two numbers: the ids up to the fork that only the second node has, and those that only the first has.
     """
 
     common: int | None
@@ -107,7 +107,7 @@ def compare_nodes(nodes: Sequence[NodeJournals], listener: Listener = SILENT) ->
     standings = []
     for other in range(count):
         parting = between(start, other)
-        # The last id that was compared.
+        # The last id up to which the two were compared.
         base = parting.fork - 1 if parting.fork is not None else min(nodes[start].last, nodes[other].last)
         own, behind = (
             lacks + max(nodes[node].last - max(base, nodes[node].first - 1), 0)

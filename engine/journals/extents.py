@@ -1,7 +1,7 @@
 """The journal databases of an environment, from the keys of their bottom nodes alone: no journal is read.
 
-The keys of a node ascend, so its ids are consecutive if the last minus the first equals the number of keys minus one: a
-million journals take as many steps as there are nodes.
+The keys of a node ascend, so its ids are consecutive if the last minus the first equals the number of keys minus one.
+So the work grows with the number of nodes, not of journals.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reading journals by id: their content, LSN and commit time.
 
-The time of a journal is the time of its transaction's Commit, which follows soon after it in the log. A journal that
-the cleaner has moved no longer has a transaction: its time is taken from the **clock**, the latest journal before it
-that holds a time (a master writes one about every ten seconds).
+The time of a journal is the time of its transaction's Commit, which follows soon after it in the log. After the cleaner
+has moved a journal, its entry names no transaction. Its time is then taken from the **clock**, the latest journal
+before it that holds a time (a master writes one about every ten seconds).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from engine.log.scan import scan_log
 # Limits of the search for a Commit after a journal, and for a clock journal before it.
 _COMMIT_WITHIN: Final = 20_000
 _CLOCK_WITHIN: Final = 4096
-# If the current pass is at most this far away, continue it instead of starting a new one.
+# If the current pass over the log is at most this far before the place, continue it instead of starting a new one.
 _READ_ON_BYTES: Final = 4 << 20
 _MOST_TIMES: Final = 50_000
 _WHOLE: Final = (1 << 63) - 1
@@ -73,7 +73,7 @@ class JournalReader:
     """Reads the journals of one family.
 
     Arguments:
-        env: the environment; it stays the caller's.
+        env: the environment; the caller closes it.
         extents: its journal databases.
     """
 
@@ -179,7 +179,7 @@ class JournalReader:
     def first_since(self, time_ms: int) -> int | None:
         """The first journal written at or after a time, or None.
 
-        Times of journals ascend, so a binary search finds it.
+        A binary search finds the journal, because the times of journals ascend.
         """
         if self._extents.first is None or self._extents.last is None:
             return None
@@ -202,7 +202,7 @@ class JournalReader:
             txn = record.txn_id if isinstance(record, LN) else None
             time = self._commits.of(raw.lsn, txn) if txn is not None else None
         except (DamageError, FormatError):
-            # The value was read from the tree; only the transaction and time are missing then.
+            # Return the journal without transaction and time: its value was already read.
             pass
         return FoundJournal(
             id=raw.id,

@@ -84,7 +84,8 @@ def read_unseen(env: Environment, extents: JournalExtents) -> UnseenJournals | N
     storage = engine.storage
     log = scan_log(storage, list_log_files(storage), types=_WANTED, marker=True)
     walk = _Walk(env, extents, tail.end_lsn)
-    # A transaction that spans the damage may have begun before the last checkpoint, but not before its firstActive.
+    # Begin at firstActive: a transaction that spans the damage may have begun before the last checkpoint, but not
+    # before its firstActive.
     first = recovery.first_active_lsn
     for item in log.between(log.place_after(first) if first != NULL_LSN else NULL_LSN).entries():
         walk.take(item)
@@ -127,7 +128,7 @@ class _Walk:
         if isinstance(record, TxnEnd):
             self._end(item, record)
         elif isinstance(record, LN) and isinstance(record.content, NameLN):
-            # A database that was created after the damage is in no tree.
+            # Take the name from the log: a database that was created after the damage is in no tree.
             self._names.setdefault(record.content.db_id, record.key.decode("utf-8", "replace"))
         elif isinstance(record, LN):
             self._ln(item, record)

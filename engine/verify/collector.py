@@ -71,7 +71,7 @@ class Collector:
         kept.append(((rule, label), made))
 
     def has_errors(self, db: DatabaseState, but: Collection[Rule] = ()) -> bool:
-        """Whether the part so far has errors of a database by rules other than these."""
+        """Whether the part so far has errors of a database; errors of the rules in ``but`` do not count."""
         seen = (rule for rule, label in self._part.seen if label == db.label)
         return any(rule.severity == ERROR and rule not in but for rule in seen)
 

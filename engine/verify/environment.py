@@ -63,14 +63,14 @@ RULES: Final[dict[str, tuple[Rule, ...]]] = {
     "rep": rep_rules.REP_RULES,
     "secondary": tuple(rule for rule in record_rules.RULES if rule.code.startswith("JE-SEC")),
 }
-# Rules that are checked at every level, first.
+# Rules that are checked at every level, before the rules of the level.
 ALWAYS: Final = (REPAIR_RULE,)
 
-# The name of each level in the summary, in its order.
+# The name of each level in the summary, in the order of the summary.
 _WORDS: Final = {"refs": "references", "tree": "trees", "data": "data", "space": "utilization"}
 # Codes of damage in trees and records.
 _OF_TREES: Final = ("JE-TREE", "JE-DB", "JE-REF", "JE-DATA")
-# A part that ``verify_environment`` does not check; it has its own check (``engine.verify.rep``).
+# The replication index, which ``engine.verify.rep`` checks and ``verify_environment`` does not.
 NOT_REPLICATION: Final = "replication index"
 
 
@@ -108,7 +108,7 @@ def verify_environment(
     if of_log and results is None:
         # Counts by type are needed for comparing the log with the trees.
         results = check_all(storage, chosen, jobs, listener, with_sizes="space" in wanted)
-    # Cached, so that the trees are walked only once: also a log-only check walks them if a file may be lost.
+    # Cached, because the log levels need the walk too if a file may be lost.
     walked = cache(
         partial(
             verify_trees, storage, files, wanted, jobs=jobs, comparators=comparators, recovered=recovered,
@@ -125,11 +125,11 @@ def verify_environment(
         report = _plus(report, lost.at_end())
     report, left = tree_levels.joined(report, found)
     if "tree" in wanted and (found is None or not found.recovered):
-        # ``not_checked`` below names these levels with the reason.
+        # Only the log was checked; ``not_checked`` below names the other levels with the reason.
         wanted = of_log
         problem = problem or ("" if left else "recovery fails")
     return report._replace(
-        # This comes first, because all other findings then describe a half-repaired state.
+        # An unfinished repair comes first, because all other findings then describe a half-repaired state.
         findings=check_repairs(storage) + report.findings,
         checked=tuple(level for level in LEVELS if level in wanted),
         not_checked=(*_not_checked(wanted, problem), *left),
@@ -202,8 +202,8 @@ class _TreeLevels(NamedTuple):
         return report, None, ""
 
     def _beside_unsupported(self, report: Report) -> Iterator[Finding]:
-        """After a level failed on a file that cannot be decoded: findings about such files, and those of the weaker
-        levels.
+        """The findings that remain if a level failed on a file of an unsupported version: those about such files, and
+        those of the levels that do not fail.
         """
         if "log" not in self.wanted:
             read = {one.file for one in report.findings if one.code == log_rules.UNSUPPORTED.code}
@@ -224,7 +224,8 @@ class _TreeLevels(NamedTuple):
             return report, ()
         left = found.not_checked
         report = _plus(report, found.findings)
-        # Damage in the trees also stops a writer, and its findings are more precise.
+        # If the trees are damaged, do not look for damage that stops a writer: the findings about the trees cover it,
+        # and are more precise.
         if found.recovered and "data" in self.wanted and not _has_damage(found):
             if _is_open(self.storage):
                 left = (*left, "opening for writing (a process has the environment open for writing)")
@@ -348,13 +349,13 @@ def _not_checked(wanted: Sequence[str], problem: str) -> list[str]:
 def _opening_findings(
     storage: Storage, files: LogFiles, comparators: Mapping[str, SortKey] | None = None, listener: Listener = SILENT
 ) -> Iterator[Finding]:
-    """Damage that stops a writer.
+    """Find damage that stops a writer, by opening the environment for writing in memory.
 
     Other reasons that prevent opening are not damage and are not reported: another writer, an interrupted repair,
     committed work after a bad entry, an unknown log version or key order.
 
     Arguments:
-        files: the only visible files, each with the length that it had when they were listed.
+        files: the log files when they were listed; the writer sees each with the length that it had then.
 
     Raises:
         StorageError: a file cannot be read.

@@ -5,18 +5,18 @@ What is checked, in this order:
 1. Each file by itself (``engine.log.check``): header, type, size, checksum, prevOffset, order of VLSNs. Several
    processes can do this.
 2. Each file against the previous one: ``lastEntryInPrevFileOffset``, log versions, VLSNs without gaps
-   (``engine.verify.stream_gaps``). An offset that is too small is caused by a kill between the header of a file and its
-   first entry: JE continues in the previous file.
+   (``engine.verify.stream_gaps``). After a kill between the header of a file and its first entry, JE continues in the
+   previous file, and the offset is too small.
 3. Missing files. A gap in the numbers is normal if the log shows that the file was cleaned (its FileSummaryLNs deleted,
-   or a ReservedFileLN written). It is damage if recovery needs the file (R-REC-30). If the log shows neither, or counts
-   the file as in use, the trees decide (``engine.verify.missing_file_refs``), because the summaries of a deleted file
-   survive a crash right after its deletion.
+   or a ReservedFileLN written). The gap is damage if recovery needs the file (R-REC-30). If the log shows neither, or
+   counts the file as in use, the trees decide (``engine.verify.missing_file_refs``), because the summaries of a deleted
+   file survive a crash right after its deletion.
 4. Rollback periods and invisible entries (``engine.verify.rollbacks``). The INVISIBLE bit is outside the checksum, so
    only this check detects a flipped one. Erased entries: the type byte of an intact entry can be flipped to ``Erased``,
    which disables the checksum; the body and the old checksum together reveal this.
-5. The tail of the last file (R-LOG-30 to 36). Bytes there that are not entries are the usual trace of a crash, unless
-   something durable follows them: a Commit, a CkptEnd, a record outside transactions. JE would silently cut that off
-   (deviation D-5). A log that ends with a full file may also have lost the next file.
+5. The tail of the last file (R-LOG-30 to 36). Bytes there that are not entries are the usual trace of a crash. But if a
+   Commit, a CkptEnd or a record outside transactions follows, JE would silently cut off durable data (D-5). A log that
+   ends with a full file may also have lost the next file.
 
 Example: in 00000005.jdb a bit of the INS_LN_TX at 0x5/0x82c is flipped, three Commits follow. Finding JE-TAIL-002,
 error:
@@ -68,8 +68,8 @@ LEVELS: Final = ("log", "tail")
 _MOST_NAMED: Final = 1000
 
 
-# References of the trees into missing files, by file number; None if recovery fails. The argument states whether the
-# log leaves the question open; if it does not, the function need not walk the trees.
+# References of the trees into missing files, by file number; None if recovery fails. The argument is True if the log
+# does not show whether a missing file is lost; otherwise the function need not walk the trees.
 AskForLost = Callable[[bool], Mapping[int, LostFile] | None]
 # Findings about missing files that the end of the log shows to be lost; called after ``AskForLost``.
 LostAtEnd = Callable[[], Iterable[Finding]]
@@ -111,7 +111,7 @@ def verify_log(
         levels: ``tail`` (the end of the log), and ``log`` (everything else); a check of the log has both.
         results: results of ``check_one`` for every file, in order, if other processes have read them.
         lost: walks over the trees and returns their references into missing files; None if that fails.
-        lost_at_end: returns findings about missing files; they replace all other findings about these files.
+        lost_at_end: returns the findings of the tail level about missing files; this level reports them too.
 
     Raises:
         UnsupportedError: all files are of log versions that this program does not read.
@@ -184,7 +184,7 @@ def unsupported_findings(storage: Storage, files: LogFiles) -> Iterator[Finding]
         except UnsupportedError as error:
             yield _unsupported_finding(file, error)
         except (NotFoundError, StorageError):
-            # The check that reads the file reports this.
+            # The check that reads the file reports that it cannot be read.
             continue
 
 
@@ -206,7 +206,7 @@ def _all_findings(
     if "tail" in levels:
         if "log" not in levels:
             yield from (_unsupported_finding(one.file, one.unsupported) for one in results if one.unsupported)
-            # Of these files only the first has entries; the log ends in it.
+            # The log ends in the first of these files; the others have no entries.
             for before, after in pairwise(checks):
                 yield from _pair_findings(storage, before, after, checks[-1].checkpoint, end_file)
         for check in checks:
@@ -293,7 +293,7 @@ def _tail_findings(check: FileCheck, end_file: int) -> Iterator[Finding]:
         elif damage.has_next:
             yield _damage_finding(rules.UNCOMMITTED_BEHIND, seen)
         elif damage.type_number == COMMIT and damage.reason == "checksum":
-            # It has its full length, so it may have been acknowledged.
+            # The Commit was written in full length, so it may have been acknowledged.
             yield _damage_finding(rules.TORN_COMMIT, seen)
         else:
             yield _damage_finding(rules.TORN, seen)
@@ -306,7 +306,7 @@ def _restore_findings(storage: Storage, files: LogFiles, check: FileCheck) -> It
     except RefusedError as error:
         yield finding(rules.RESTORE_ASKED, error.what, lsn=parse_lsn(error.lsn or ""), file=check.file.path)
     except DamageError:
-        # Its header is damaged, which is reported.
+        # The header of a file is damaged, which is already reported.
         return
 
 
@@ -331,7 +331,7 @@ def _close_findings(storage: Storage, last: FileCheck, end_file: int) -> Iterato
     try:
         record = None if start is None else start.record()
     except FormatError:
-        # The checksum is right: a level that decodes bodies reports it.
+        # The checksum is right but the body is not; a level that decodes bodies reports that.
         return
     if start is not None and isinstance(record, CkptStart) and record.invoker == "close":
         message = f"its CkptStart is at {format_lsn(start.lsn)}, no CkptEnd follows"
@@ -359,8 +359,8 @@ def _pair_findings(
     named = header.last_entry_in_prev_file
     if named == before.last_offset:
         return
-    # Damage at the end of the earlier file is reported there, and then the offsets add nothing. But if the log ends in
-    # that file, the damage may look like a torn tail, and only the header of the next file shows that it is not.
+    # Damage at the end of the earlier file is reported by itself, without the wrong offset. But if the log ends in that
+    # file, the damage may look like a torn tail, and only the header of the next file shows that it is not.
     damaged_end = any(not seen.damage.has_next for seen in before.damages)
     if damaged_end and (before.file.number < end_file or named < before.last_offset):
         return
@@ -413,7 +413,7 @@ def _erased_findings(reader: FileReader, check: FileCheck) -> Iterator[Finding]:
             continue
         lsn = make_lsn(check.file.number, offset)
         stored = int.from_bytes(entry[:CHECKSUM_BYTES], "little")
-        # The eraser keeps the checksum: the original type is the one that it matches.
+        # The eraser keeps the stored checksum, so the original type is the one for which the checksum is right.
         if old := _type_that_fits(entry, stored, check.version):
             message = f"its checksum is that of a {type_name(old)}"
             yield finding(rules.ERASED_TYPE, message, lsn=lsn, file=check.file.path)
@@ -457,16 +457,16 @@ def _missing_findings(
     gaps = set(files.missing())
     needed_from = file_of(checkpoint.record.first_active_lsn) if checkpoint else 0
     if checkpoint is not None and files.files:
-        # Only the CkptEnd shows that files are missing at the front. A crafted CkptEnd could imply millions of files.
+        # Only the CkptEnd shows whether files before the first one are missing. If crafted, it could imply millions.
         gaps.update(range(needed_from, min(files.files[0].number, needed_from + _MOST_NAMED)))
     needed = sorted(number for number in gaps if number >= needed_from)
     in_use = {number for number, word in words.items() if word.in_use and number not in present}
     # Only the trees show whether anything refers into these files.
     unclear = (in_use | {number for number in gaps if number not in words}).difference(needed)
     found = lost(bool(unclear)) if lost is not None else None
-    # Levels that do not read the whole log report these files in the same way.
+    # The tail level reports files that are lost at the end of the log; use the same findings for these files.
     at_end = {int(one.file[:8], 16): one for one in lost_at_end()} if lost_at_end is not None else {}
-    # Without a tree reference it is a file that recovery reads, and the log may show from where on.
+    # A finding without LSN is about a file that recovery reads. The whole log may show from where on: report that.
     told = {number for number, one in at_end.items() if number not in needed or one.lsn != NULL_LSN}
     yield from (at_end[number] for number in sorted(told))
     start = format_lsn(checkpoint.record.first_active_lsn) if checkpoint else "the start of the log"

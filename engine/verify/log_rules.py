@@ -267,7 +267,7 @@ DAMAGED_COMMIT: Final = Rule(
     "silently, and what was committed is lost",
     "copy the environment first; restore from a replica",
 )
-# Only a note: a kill between two files has the same effect, and the check of a healthy server must not fail.
+# The rule is only a note: a kill between two files looks the same, and the check of a healthy server must not fail.
 FULL_LAST: Final = Rule(
     "JE-TAIL-009",
     NOTE,

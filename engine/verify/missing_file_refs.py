@@ -131,7 +131,7 @@ class LostFiles:
         return not is_null(lsn) and not self._access.has_file(file_of(lsn))
 
     def swap(self, found: dict[int, LostFile] | None = None) -> dict[int, LostFile]:
-        """Switch to other findings, by default none; returns the previous ones."""
+        """Collect into other references from now on, by default an empty dict; returns the previous ones."""
         before, self.found = self.found, {} if found is None else found
         return before
 

@@ -1,9 +1,9 @@
 """Missing files that are lost, judged by the end of the log.
 
 The file numbers show that files are missing. The last checkpoint gives the first file that recovery reads. Its trees,
-read from the log without a recovery, show whether a missing file still has a summary. Only if one does, or if that
-cannot be read, the environment is recovered and its trees are walked (``engine.verify.missing_file_refs``). So on a
-server whose cleaner deletes files this check costs only a few reads.
+read from the log without a recovery, show whether a missing file still has a summary. If a missing file has a summary,
+or if these trees cannot be read, the environment is recovered and its trees are walked
+(``engine.verify.missing_file_refs``). So on a server whose cleaner deletes files this check costs only a few reads.
 
 What this can miss: JE drops the summary of a missing file when it opens the environment. ``verify --log`` examines the
 gaps themselves, and reports a file found here with the same finding.
@@ -91,7 +91,7 @@ class _LastCheckpoint(NamedTuple):
 
 
 def _at_last_checkpoint(access: LogAccess, storage: Storage, files: LogFiles) -> _LastCheckpoint:
-    # Unreadable entries may be in a missing file.
+    # The result if an entry cannot be read: the entry may be in a missing file, so the trees must be walked.
     known = _LastCheckpoint(end=None, is_found=False, is_suspicious=True)
     try:
         last = find_last_checkpoint(access, find_end(storage, files._replace(marker=None)))

@@ -90,7 +90,7 @@ _BY_NAME: Final = {
     "_jeReservedFilesDb": RESERVED_FILE_LNS,
     "_jeExtinctScansDb": EXTINCT_SCAN_LNS,
 }
-# Until v15 only the NameLN holds the name, so a database that has lost it may be internal.
+# Records of a database without a name. Until v15 only the NameLN holds the name, so the database may be internal.
 _OF_NAMELESS: Final = USER_LNS.union(*_BY_NAME.values())
 
 
@@ -147,7 +147,7 @@ class RecordCheck:
 
     def visit(self, db: DatabaseState, node: IN) -> None:
         """Check the node's versions against the obsolete lists, and for a bottom node also its slots."""
-        # While a delta is in use, its full version is in use too.
+        # Both versions of a BIN are checked: a delta in use needs its full version.
         versions = [node.full_lsn] + ([node.delta_lsn] if isinstance(node, BIN) else [])
         for lsn in versions:
             if not is_null(lsn) and lsn in self._obsolete:
@@ -164,7 +164,8 @@ class RecordCheck:
             lsn, state = node.lsns[index], node.states[index]
             if state & DELETED or is_null(lsn):
                 continue
-            # The entry was obsolete when it was logged (R-CLN-5); compare with it if it still exists.
+            # The slot holds the record, whose entry was obsolete when it was logged (R-CLN-5); compare them if the
+            # entry still exists.
             if state & SLOT_EMBEDDED or db.duplicates:
                 if self._data:
                     self._check_copy(db, node, index)
@@ -389,7 +390,8 @@ class RecordCheck:
     def _compare(self, db: DatabaseState, node: BIN, index: int, entry: LogEntry, record: LN) -> None:
         # In v6 and v7 a slot does not mark a deletion, and a duplicate has its item in the data.
         old = entry.version < TWO_PART_DUPLICATES
-        # An undone blind deletion stands for the record itself (``tree.apply.version_before``).
+        # A blind deletion in a slot was undone: its LSN replaces that of the unknown previous version
+        # (``tree.apply.version_before``).
         deleted = (record.data is None or entry.type_number in DELETIONS) and not record.blind_deletion
         if deleted and not old:
             self._report(rules.DELETION, entry.type_name, db, node, index)

@@ -1,8 +1,8 @@
 """The replicated side of an environment, checked against its log: index, stream, group.
 
-The log decides. Its facts come from one pass over all entries (``engine.inspect.log_stream``); the index is passed both
-as stored and as opening for writing would leave it (``engine.db.vlsn_index.view``), since entries after the checkpoint
-are merged into it only then.
+If they differ, the log is right. The facts of the log come from one pass over all entries
+(``engine.inspect.log_stream``). The index is passed both as stored and as opening for writing would leave it
+(``engine.db.vlsn_index.view``), since opening merges the entries after the checkpoint into it.
 
 * Every mapping of the merged index must refer to the visible entry of its VLSN. One header is read per mapping.
 * The range of the index must equal the range of the log. It may begin later: log cleaning cuts the index before it
@@ -43,7 +43,7 @@ class IndexState(NamedTuple):
 
     Attributes:
         records: the stored records by key; None without an index.
-        merged: the index as opening for writing leaves it; None if ``refused``.
+        merged: the index as opening for writing leaves it; None if the merge failed (``refused``).
         refused: why that fails.
     """
 
@@ -93,7 +93,7 @@ def check_index(access: LogAccess, facts: StreamFacts, index: IndexState) -> Ite
     yield from malformed
     if index.refused is not None and not malformed:
         if index.refused.expected is None:
-            # The cause is damage in the log that the merge reads, or in a bucket, not a gap between the two.
+            # The merge failed because of damage in the log or in a bucket, not because of a gap between log and index.
             rule = rules.CONTRADICTORY if index.refused.lsn is None else rules.UNREADABLE
             yield finding(rule, str(index.refused))
         else:
@@ -201,7 +201,7 @@ def _wrong_mappings(access: LogAccess, facts: StreamFacts, mappings: Iterable[tu
         if rule is None:
             continue
         if vlsn > facts.last:
-            # The range finding already covers this.
+            # The finding about the range already covers mappings beyond the end of the log.
             continue
         shown += 1
         if shown > _MOST_SHOWN:

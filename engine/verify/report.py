@@ -1,7 +1,8 @@
 """Findings: problems with stable codes, and what to do about them.
 
-A check collects findings and never stops at the first. ``severity`` decides the exit code of the command line: an error
-is damage (1), a warning is something that an operator should examine (8 with ``--strict``), a note is only information.
+A check collects findings and does not stop at the first one. ``severity`` decides the exit code of the command line: an
+error is damage (1), a warning is something that an operator should examine (8 with ``--strict``), a note is only
+information.
 """
 
 from __future__ import annotations

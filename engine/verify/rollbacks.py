@@ -5,8 +5,8 @@ A period is the open interval ``(matchpoint, RollbackStart)`` (R-RB-3). The log 
 * An invisible entry lies in a period and is part of the replication stream. Local entries inside a period are never
   rolled back. The RollbackStart may have been cleaned away before the entries: if later files are missing, this is
   undecided.
-* After a RollbackEnd, all LNs of its transactions in the period are invisible (R-RB-4, R-RB-33). While the end is
-  missing, they may be visible or invisible: recovery sets the bits (R-RB-31).
+* After a RollbackEnd, all LNs of its transactions in the period are invisible (R-RB-4, R-RB-33). Without a RollbackEnd
+  these LNs may be visible or invisible, since recovery still has to set the bits (R-RB-31).
 * Two periods lie one inside the other or apart (R-RB-12, 13, 16), each has one RollbackEnd at most, and each
   RollbackEnd its RollbackStart (R-RB-15): recovery's own tracker checks this, here for the whole log.
 * Between a RollbackStart and its RollbackEnd no replicated transaction writes (R-RB-22).
@@ -63,7 +63,7 @@ class Stretches:
     """A set of open intervals of LSNs.
 
     Arguments:
-        intervals: (before the first, after the last); they may overlap.
+        intervals: the bounds of each interval, which do not belong to it; intervals may overlap.
     """
 
     __slots__ = ("_befores", "_behinds")
@@ -103,12 +103,13 @@ def rollback_findings(storage: Storage, files: LogFiles, checks: Sequence[FileCh
         for offset, vlsn in check.invisible:
             lsn = make_lsn(check.file.number, offset)
             if offset in erased:
-                # An obsolete entry, whatever its flags say.
+                # An erased entry is obsolete, whatever its flags say.
                 continue
             if vlsn == NULL_VLSN:
                 yield finding(rules.STRAY_INVISIBLE, "not a replicated entry", lsn=lsn, file=check.file.path)
             elif lsn not in inside:
-                # Its RollbackStart would come after it; if no later file is missing, it never existed.
+                # No RollbackStart covers the entry. If no later file is missing, there never was one; otherwise it may
+                # have been in a missing file.
                 rule = rules.STRAY_INVISIBLE if behind_all_gaps else rules.UNKNOWN_INVISIBLE
                 yield finding(rule, f"VLSN {vlsn}", lsn=lsn, file=check.file.path)
     paths = {check.file.number: check.file.path for check in checks}

@@ -2,11 +2,11 @@
 
 * Totals: a summary written after the file was finished counts all its entries except the header, and their bytes; an
   earlier summary counts at most as many.
-* Obsolete: entries that the trees refer to are not obsolete. So no summary may count more obsolete LNs than the file
-  holds in addition to these. Lower counts are normal: rollbacks and recovery count inexactly (R-CLN-6, R-REC-19). A
-  note is added if the log ends with a checkpoint and more than a quarter of a file's bytes are obsolete but not
-  counted. Nodes can be counted twice: recovery counts an old version for every newer version that refers to it
-  (R-REC-18). So can LNs outside transactions: when JE removes a temporary database, it counts some LNs again.
+* Obsolete: entries that the trees refer to are not obsolete. So a summary may count at most the other LNs of its file
+  as obsolete. Lower counts are normal: rollbacks and recovery count inexactly (R-CLN-6, R-REC-19). A note is added if
+  the log ends with a checkpoint and more than a quarter of a file's bytes are obsolete but not counted. Nodes can be
+  counted twice, since recovery counts an old version for every newer version that refers to it (R-REC-18). LNs outside
+  transactions can be counted twice too, since JE counts some of them again when it removes a temporary database.
 * Reserved: the cleaner may delete such a file at any time, so the trees may refer only to expired records in it, which
   are never read (R-CLN-26).
 
@@ -50,7 +50,7 @@ from engine.workers.parallel import map_small
 
 UTILIZATION: Final = "_jeUtilization"
 
-# One in this many LNs outside transactions may be counted as obsolete twice.
+# Of the LNs outside transactions, up to one in this many may be counted as obsolete twice.
 _COUNTED_TWICE: Final = 20
 # Uncounted obsolete bytes below this part of the file, or below this size, cause no note.
 _WORTH_PARTS: Final = 4
@@ -88,7 +88,7 @@ class SpaceCheck:
 
     Arguments:
         ctx: the trees.
-        findings: takes what is wrong.
+        findings: receives the findings.
     """
 
     def __init__(self, ctx: TreeContext, findings: Collector) -> None:
@@ -110,7 +110,8 @@ class SpaceCheck:
             self._read_summaries(db, node)
         if db.name == RESERVED_FILES:
             self._read_reserved(db, node)
-        # Their LNs were obsolete when they were logged: the slots hold everything (R-CLN-5).
+        # LNs of databases with duplicates were obsolete when they were logged, since the slots hold the records
+        # (R-CLN-5).
         if db.duplicates:
             return
         found, lsns, states, sizes, expirations = self._tally.lns, node.lsns, node.states, node.sizes, node.expirations

@@ -39,7 +39,7 @@ def gap_findings(storage: Storage, files: LogFiles, checks: Sequence[FileCheck])
         if _is_explained(checks, number):
             continue
         if offset_of(lsn) == 0:
-            # The counts do not give the LSN of the first entry of the stream.
+            # Counts do not give the LSN of the first entry of the stream in the file, so read the file for it.
             check = next(check for check in checks if check.file.number == number)
             lsn = stream_of_file(storage, files.end_file(), check.file).facts.first_lsn
         path = next(check.file.path for check in checks if check.file.number == number)

@@ -81,7 +81,7 @@ class Ids:
         return {page: bytearray(bits) for page, bits in self._pages.items()}
 
     def go_back(self, pages: IdPages) -> None:
-        """Remove the ids added since a ``copy``."""
+        """Restore the ids of an earlier ``copy``."""
         self._pages = pages
 
     def begin_part(self) -> None:
@@ -99,7 +99,7 @@ class Ids:
         for part in parts:
             for page, bits in part.items():
                 number, known = int.from_bytes(bits, "little"), whole.get(page, 0)
-                # The process that walked the part did not have the ids of the other parts.
+                # Compare with the other parts here, because each part was walked without their ids.
                 if number & known or number & int.from_bytes(self._pages.get(page, b""), "little"):
                     return False
                 whole[page] = number | known
@@ -259,7 +259,7 @@ class TreeWalk:
         # Recovery created the node in memory; the log has no version of it.
         if is_null(lsn):
             return
-        # A root in memory needs no flag, so check the log entry.
+        # A root in memory need not have the root flag, so check the entry in the log.
         entry = self._access.read(lsn)
         record = entry.record()
         if isinstance(record, NodeRecord) and not record.is_root:
@@ -329,7 +329,7 @@ class Seen(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The results for one branch of a tree by itself.
+    """The results for one branch of a tree, apart from those of other branches.
 
     Attributes:
         is_flushed: the queued slots were flushed for other processes; in a share: the queued slots are right.
@@ -346,7 +346,8 @@ class ShareOfTrees(NamedTuple):
     Attributes:
         number, of: number of the share, and number of shares.
         end_lsn: the end of the log according to recovery.
-        parts: by database, the results of the share's branches by their index among all branches.
+        parts: for each database the results of the share's branches, by the index of the branch among all branches of
+            the tree.
     """
 
     number: int

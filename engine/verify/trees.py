@@ -86,8 +86,8 @@ def verify_trees(
     """Check the trees of an environment.
 
     Arguments:
-        storage, files: the environment and its log files. A restore marker among them is ignored, because then an
-            operator needs to know whether the records are intact.
+        storage, files: the environment and its log files. A restore marker is ignored: an operator who finds one needs
+            to know whether the records are intact.
         levels: ``tree``, ``refs`` (includes ``tree``), ``data`` (includes ``refs``), and ``space`` (includes ``tree``,
             and reads the headers of the log).
         jobs: processes that walk over large trees and read the log.

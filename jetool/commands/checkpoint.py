@@ -107,7 +107,7 @@ def _interval(engine: Engine) -> int:
     writer, found = engine.writer, engine.recovery
     if writer is None or found.end_lsn == NULL_LSN:
         return 0
-    # Both distances reach to the current end of the log; their difference is the interval before this run.
+    # Both distances end at the current end of the log, so their difference is the distance between the two LSNs.
     return writer.distance_from(found.ckpt_start_lsn) - writer.distance_from(found.end_lsn)
 
 

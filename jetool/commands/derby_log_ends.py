@@ -39,7 +39,7 @@ def find_ends(log: DerbyLogFiles, controls: Controls) -> LogBounds:
     try:
         start = find_start(log, controls)
     except DamageError as error:
-        # Readers continue: the log can be shown although recovery could not start.
+        # Do not fail: commands that only read can print the log although recovery could not start.
         return LogBounds(None, None, instant.NONE, str(error))
     # Scan from the undo low water mark, as Derby does; the log ends where this scan stops.
     scan = ForwardScan(log, start.undo_lwm)
@@ -69,7 +69,7 @@ def warn_of_ends(run: Run, database: DerbyDatabase, log: DerbyLogFiles, ends: Lo
 
 def is_harmful(log: DerbyLogFiles, controls: Controls) -> bool:
     """Whether the damage is more than a torn tail."""
-    # Use verify's check, so that both agree about harmful damage.
+    # Use the check of ``verify``, so that both commands agree about harmful damage.
     return any(found.severity == ERROR for found in check_log(log, controls, SILENT).findings)
 
 

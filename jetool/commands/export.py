@@ -73,7 +73,7 @@ def export(run: Run, env: str, name: str, to: str, kind: str, partitions: int | 
         # Refuse an existing directory before Spark starts; Spark itself checks a URL.
         require_new(to)
     with open_to_read(run, env) as found:
-        # A wrong name fails here, with a clear message, instead of in a Spark job.
+        # Open the database once, so that a wrong name fails here with a clear message, not in a Spark job.
         found.open_database(name).close()
         code, unseen = reading_code(found), found.unseen
         # No decoder recognises the database: print a notice and leave the columns out.

@@ -75,7 +75,8 @@ def _find(db: Database, key: bytes) -> list[tuple[bytes, bytes]]:
     if order.learned is not None:
         found = [record for record in db.items() if record[0] == key]
         if not found:
-            # The Java comparator may treat different keys as equal, so absence is not certain.
+            # No key has the same bytes, but the Java comparator may treat another key as equal, so absence is not
+            # certain.
             raise UnknownOrderError(order.learned)
         return found
     if order.comparator is not None:

@@ -94,7 +94,7 @@ def _line(rec: str, row: Row, style: Style) -> str:
 
 
 def _line_with_reason(rec: str, row: Row, style: Style) -> str:
-    """The same with the reason why a file is kept."""
+    """The line of ``_line``, for a file with the reason why it is kept."""
     if rec == shape_of(DatabaseUse).rec:
         return _line(rec, row, style)
     return f"{_line(rec, row, style):<82}  {to_text('text', row[-1][2], style)}"

@@ -102,7 +102,7 @@ def _recovery(profile: Profile, scale: Scale) -> Iterator[str]:
 
 def _placed(files: Sequence[FileProfile], scale: Scale) -> Iterator[tuple[_Block, float, float]]:
     """Blocks of files with their position and width."""
-    # Rounded up, so that there are never more blocks than fit the page.
+    # Files per block, rounded up so that there are at most ``_MOST_FILES`` blocks.
     step = -(-len(files) // _MOST_FILES) or 1
     position = 0
     for start in range(0, len(files), step):
@@ -122,7 +122,7 @@ def _file(block: _Block, x: float, width: float) -> str:
     told = "garbage not known" if share is None else f"{share:.0%} garbage"
     made = f"log version {facts.version}, from {moment_text(facts.created_ms)}"
     text = f"{name}: {bytes_text(block.size_bytes)}, {told}, {made}"
-    # Very narrow files have no gap, because nothing of them would be left.
+    # Very narrow files are drawn without a gap after them, because nothing of the file would be left.
     y, height, gap = _FILES_Y, _FILES_HEIGHT, 1.0 if width > 4 else 0.0
     width = max(0.3, width - gap)
     parts = [element("rect", x=x, y=y, width=width, height=height, class_="unknown" if share is None else "file")]
@@ -158,7 +158,7 @@ def _gaps(profile: Profile, scale: Scale) -> Iterator[str]:
 
 
 def _damages(profile: Profile, scale: Scale) -> Iterator[str]:
-    # A missing file is a gap.
+    # Missing files are drawn as gaps, not as damage.
     for damage in [place for place in profile.damages if place.reason != MISSING][:_MOST_DAMAGES]:
         x, y = scale.at(profile.position(damage.lsn)), _FILES_Y
         text = f"damage at {format_lsn(damage.lsn)}: {damage.reason}, {bytes_text(damage.length)}"
@@ -179,7 +179,7 @@ def _checkpoints(profile: Profile, scale: Scale, y: float) -> Iterator[str]:
             f"{_lsn(checkpoint.lsn)}, firstActive {_lsn(record.first_active_lsn)}"
         )
         parts = [tip(text), element("line", x1=start, y1=y, x2=end, y2=y, class_="ckpt")]
-        # The dotted lines of many checkpoints would merge.
+        # Omit the dotted lines if there are many checkpoints, because they would merge.
         if active < start - 1 and len(shown) <= _MOST_CHECKPOINTS // 4:
             parts.append(element("line", x1=active, y1=y, x2=start, y2=y, class_="ckpt-active"))
         parts.append(element("circle", cx=end, cy=y, r=4.0 if number == len(shown) - 1 else 2.5, class_="ckpt-dot"))

@@ -170,7 +170,7 @@ def _groups(profiles: Sequence[Profile], names: dict[str, str]) -> Iterator[str]
     # Two nodes of unknown groups cannot be compared.
     for key in filter(None, keys):
         nodes = [p for p in profiles if (p.member.group or p.group_uuid) == key and p.last_vlsn != NULL_VLSN]
-        # A single node has the same chart in its own section.
+        # The chart of a single node is already in its own section.
         if len(nodes) < 2:
             continue
         lines = [Line(names[node.member.env], _vlsn_points(node)) for node in nodes]
@@ -346,7 +346,7 @@ def _damage_table(profile: Profile) -> str:
         f"<td>{escape(_REASONS[place.reason])}</td><td class=n>{bytes_text(place.length)}</td></tr>"
         for place in profile.damages[:_MOST_DAMAGES]
     )
-    # The count includes all; only the first places are kept.
+    # ``damage_count`` counts all places of damage; ``damages`` holds only the first.
     more = profile.damage_count - min(len(profile.damages), _MOST_DAMAGES)
     caption = (
         f"<caption>and {count_text(more)} more: jetool verify {escape(profile.member.env)}</caption>" if more else ""

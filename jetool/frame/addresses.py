@@ -107,7 +107,7 @@ def resolve(address: Address, storage: Storage, files: LogFiles) -> int:
     """The LSN of an address.
 
     Raises:
-        NotFoundError: ``ckpt`` or ``first-active``, but the log holds no checkpoint.
+        NotFoundError: the address is ``ckpt`` or ``first-active``, and the log holds no checkpoint.
         UsageError: it is written as an instant of Derby's log.
     """
     if address.is_instant and address.lsn is not None:

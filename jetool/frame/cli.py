@@ -167,7 +167,7 @@ def _invoke(args: list[str]) -> int:
 
 
 def _terminate(number: int, _: object) -> None:
-    # Only once: a second SIGTERM must not interrupt the cleanup.
+    # Ignore further signals: a second SIGTERM must not interrupt the cleanup.
     signal.signal(number, signal.SIG_IGN)
     raise exits.TerminatedError
 
@@ -178,6 +178,6 @@ def main() -> None:
     if signal.getsignal(signal.SIGTERM) != signal.SIG_IGN:
         signal.signal(signal.SIGTERM, _terminate)
     code = run(sys.argv[1:])
-    # The report of an error may still be in the buffer.
+    # The buffer may still hold the report of an error.
     sink.drop_unwritten_messages()
     sys.exit(code)

@@ -5,10 +5,10 @@
 * ``-h DIR`` and ``JETOOL_HOME`` replace the first ENV argument, whatever its position.
 * Options before the command's name count as if they came after it.
 * The result is committed when the command returns an exit code, and abandoned when it raises.
-* Only here, the kind of the environment selects the function for a verb. The function of a command serves JE
-  environments. ``Verbs`` lists the commands that also exist for another kind; ``jetool.commands.derby_verbs`` serves
-  them on Derby databases, with the parameters of the command, and is imported only for one. For all other verbs a Derby
-  database is refused (exit 2).
+* Only this module selects the function for a verb by the kind of the environment. The function of a command serves JE
+  environments. ``Verbs`` lists the commands that also exist for another kind. For a Derby database
+  ``jetool.commands.derby_verbs`` is imported, which serves them with the parameters of the command. For all other verbs
+  a Derby database is refused (exit 2).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 _HOME: Final = "JETOOL_HOME"
-# The limit at which Click cuts a sentence; larger than any.
+# The limit at which Click cuts a sentence, larger than any sentence.
 _LONGEST_SENTENCE: Final = 1000
 # Copied from engine.storage.journal, so that commands that only read need not load that module.
 _MARKER: Final = "jetool.repair"
@@ -84,7 +84,7 @@ class Command(click.Command):
     home: Callable[[str], str] = str
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """The whole first sentence; a list of commands wraps it."""
+        """The whole first sentence, uncut, since the list of commands wraps long texts."""
         return super().get_short_help_str(max(limit, _LONGEST_SENTENCE)).rstrip(".")
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -93,7 +93,7 @@ class Command(click.Command):
         if ctx.resilient_parsing:
             return super().parse_args(ctx, args)
         words = [word for option in ctx.meta.get(LEADING, ()) for word in self._accepted(ctx, option)]
-        # Put them first, so that an option after the command's name overrides them.
+        # Put the leading options first, so that an option after the command's name overrides them.
         args = self._with_values(words + args)
         with explained(ctx):
             return super().parse_args(ctx, self._with_home(ctx, args))
@@ -146,7 +146,7 @@ class Command(click.Command):
     def _probe(self, ctx: click.Context, args: list[str]) -> tuple[str | None, int]:
         """The value of ``-h``, and the number of arguments that are not options."""
         own = [param for param in self.params if isinstance(param, click.Option)]
-        # Without the arguments: Click's parser then returns every word that is not an option.
+        # The probe has no arguments of its own, so Click's parser returns every word that is not an option.
         probe = click.Command(self.name, params=[*own], add_help_option=False)
         found, words, _ = probe.make_parser(ctx).parse_args(list(args))
         if found.get("help"):
@@ -216,7 +216,7 @@ class Command(click.Command):
         try:
             yield
         except BaseException as error:
-            # Only a marker that this run created may be handled here.
+            # Handle only a marker that this run created.
             if changes and not marked and os.path.lexists(marker):
                 from jetool.frame import interrupted
 

@@ -215,11 +215,11 @@ def say_notes_for_je(run: Run, storage: Storage, files: LogFiles) -> None:
 
 def warn_of_tail(run: Run, env: str, tail: Tail) -> None:
     """Warn about bytes after the end of the log."""
-    # If the log ends at the end of its last file, nothing is lost.
+    # If the log ends at the end of its last file, there are no such bytes.
     if not tail.given_up_bytes:
         return
     lost = f", {plural(tail.commits_at_risk, 'committed transaction')} among them" if tail.commits_at_risk else ""
-    # Without a commit the bytes are the usual trace of a crash.
+    # If the bytes hold no commit, they are the usual trace of a crash.
     say = run.messages.warning if tail.commits_at_risk else run.messages.notice
     say(
         "the log ends before its last file does"
@@ -315,7 +315,7 @@ def open_to_write(
     )
     saved: SavingStorage | None = None
     backup: DirectoryBeside | None = None
-    # A dry run takes no lock: no other process writes to the view.
+    # A dry run needs no lock, because only this process uses the view.
     storage: Storage = OverlayStorage(disk) if run.dry_run else disk
     if not run.dry_run:
         wait_for_writer(disk, run.lock_timeout_s)

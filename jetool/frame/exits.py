@@ -80,7 +80,7 @@ _NEXT: Final = {
 
 
 class TerminatedError(KeyboardInterrupt):
-    """SIGTERM was received. It is handled like an interrupt."""
+    """SIGTERM was received; the run ends as after an interrupt."""
 
 
 def worst(codes: Iterable[int]) -> int:
@@ -121,7 +121,8 @@ def code_of(error: BaseException) -> int:
 def _what_ended_it(error: BaseException) -> int:
     """The code for an unexpected exception: a bug, unless it followed an interrupt or a closed pipe.
 
-    Either can make the cleanup fail (worker processes, threads), but is still the reason for the end of the run.
+    An interrupt or a closed pipe can make the cleanup fail (worker processes, threads), but is still the reason why the
+    run ended.
     """
     # ``__context__``, not ``__cause__``: an error during cleanup is not raised from the interrupt.
     seen = error.__context__
@@ -202,7 +203,7 @@ def _usage_fields(error: click.ClickException, code: int) -> dict[str, str | int
 def wants_json(args: Sequence[str]) -> bool:
     """Whether a command line asks for JSON. Uses the raw words, because parsing them may be what failed."""
     words = list(args)
-    # After ``--``, ``--json`` would be an argument.
+    # Words after ``--`` are arguments, even ``--json``.
     if "--" in words:
         words = words[: words.index("--")]
     formats = [word.partition("=")[2] for word in words if word.startswith("--format=")]

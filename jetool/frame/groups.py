@@ -136,7 +136,7 @@ def explained(ctx: click.Context) -> Iterator[None]:
     """Add to usage errors of the parser the command concerned, and hints that Click cannot give."""
     try:
         yield
-    # A subclass of UsageError, so it comes first.
+    # Catch NoSuchOption first, because it is a subclass of UsageError.
     except click.NoSuchOption as error:
         if any(error.option_name in option.opts for option in options.leading()):
             raise without_effect(ctx, error.option_name) from error

@@ -41,7 +41,7 @@ def kind_of(storage: Storage) -> str:
         )
     names = storage.names()
     is_je, is_derby = _is_je(storage, names), _is_derby(storage)
-    # A guess could change the wrong environment.
+    # Do not guess the kind: a command could change the wrong environment.
     if is_je and is_derby:
         raise UsageError(
             "the directory holds both a JE environment and a Derby database",
@@ -74,7 +74,7 @@ def require(kind: str, storage: Storage, verb: str) -> None:
     if found is None or not found.is_directory:
         return
     is_je, is_derby = _is_je(storage, storage.names()), _is_derby(storage)
-    # If it is neither or both, the code that reads it reports a more precise error.
+    # If the directory is neither or both, the code that reads it reports a more precise error.
     if is_je != is_derby and is_derby == (kind == JE):
         raise no_verb(DERBY if is_derby else JE, verb)
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from engine.verify.missing_file_refs import LostFile
 
 _MOST_NAMED: Final = 8
-# Commands other than checks read at most this much completely, which takes some seconds.
+# If there is more log than this, commands that are not checks verify only headers. Reading this much takes some
+# seconds.
 _MOST_CHECKED_BYTES: Final = 1 << 30
 LOG_EXITS: Final = {
     exits.DONE: "everything was read; a torn tail without a commit is not damage",

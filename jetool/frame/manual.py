@@ -1,10 +1,10 @@
 """The pages of man5 and man7: prose in Markdown beside the pages, tables from the codecs and the commands.
 
-``python -m jetool.frame.manpages`` generates ``man/jetool-recovery.7`` from ``man/jetool-recovery.7.md``. The Markdown
-is the part of it that a terminal needs:
+``python -m jetool.frame.manpages`` generates ``man/jetool-recovery.7`` from ``man/jetool-recovery.7.md``. These
+elements of Markdown are supported, which are enough for a terminal:
 
 * ``# name(7): what it is`` on the first line; ``## Heading``, ``### Heading``; paragraphs; lists of ``- ``;
-* a term on a line of its own and ``: `` before what it means on the next (a definition list);
+* a term on a line of its own, and on the next line its meaning after ``:`` and a blank (a definition list);
 * tables of ``|``, and code in fences, both printed as they are;
 * ``**bold**``, ``*italic*``, `` `code` ``; ``jetool-info(1)`` becomes a reference;
 * ``{{entry types}}`` alone on a line inserts one of ``TABLES``, which are generated from the code.

@@ -109,7 +109,7 @@ class NamedOrders(NamedTuple):
 
 
 class OrderType(click.ParamType[NamedOrders]):
-    """``DB=NAME`` or ``DB=NAME,NAME``. The name of a database may contain ``=``, so the last one separates."""
+    """``DB=NAME`` or ``DB=NAME,NAME``. The name of a database may contain ``=``, so the last ``=`` is the separator."""
 
     name = "DB=NAME"
 
@@ -289,19 +289,19 @@ def shared(formats: Sequence[str], features: Iterable[str]) -> list[click.Option
 
 
 def leading() -> list[click.Option]:
-    """The options that may precede the command's name; their values are not parsed there."""
+    """The options that may precede the command's name. There their values stay as written; the command parses them."""
     taken = (make for name, make in FEATURES.items() if name not in _AFTER_NAME)
     options = [*_base(FORMATS), *(option for make in taken for option in make())]
     options.append(click.Option(["-h", "--home"], type=params.DIRECTORY, help="The environment, for ENV."))
     for option in options:
         if not option.is_flag and not option.count:
-            # The command parses it, because only the command has its list of formats.
+            # The command parses the value, because only the command has the list of its formats.
             option.type = Unread(option.type)
     return options
 
 
 def print_and_exit(text: Callable[[click.Context], str]) -> Callable[[click.Context, click.Parameter, bool], None]:
-    """A callback for an option that prints a text and exits. Click's own callback does not detect a full disk.
+    """A callback for an option that prints a text and exits. It detects a full disk, unlike Click's own callback.
 
     Arguments:
         text: gives the text.
@@ -322,7 +322,7 @@ def print_and_exit(text: Callable[[click.Context], str]) -> Callable[[click.Cont
 
 
 def help_option() -> click.Option:
-    """``--help``. There is no ``-h``: it means the environment."""
+    """The option ``--help``, without the short form ``-h``, which names the environment."""
     return click.Option(
         ["--help"],
         is_flag=True,
@@ -443,13 +443,15 @@ def _format(form: str | None, json: bool, formats: Sequence[str]) -> str:
 def _style(values: dict[str, Any], color: bool) -> Any:
     from jetool.output.shape import PLAIN
 
-    # None means "not given"; PLAIN has the defaults.
+    # Options that were not given are None; for these keep the defaults of PLAIN.
     given = {name: values.pop(name, None) for name in ("tz", "key_format", "data_format")}
     return PLAIN._replace(color=color, **{name: value for name, value in given.items() if value is not None})
 
 
 def _before_results(listener: Reporter) -> Callable[[bytes], None] | None:
-    """Called before results are written: erases the bar if both are on the same terminal."""
+    """The function to call before results are written; it erases the bar. None if results do not go to the terminal of
+    the bar.
+    """
     from jetool.output.messages import is_terminal
 
     # Results in a pipe do not collide with the bar, so it may stay.

@@ -51,7 +51,7 @@ _MOST_CACHE_PER_CENT: Final = 90
 
 
 class DirectoryType(click.ParamType[str]):
-    """A directory. The engine checks whether it exists, and of which kind it is."""
+    """A directory. The engine checks whether the directory exists, and the kind of its environment."""
 
     name = "DIR"
 
@@ -68,7 +68,7 @@ class DirectoryType(click.ParamType[str]):
 
 
 class DatabaseType(click.ParamType[str]):
-    """The name of a database. The engine checks whether it exists."""
+    """The name of a database. The engine checks whether the database exists."""
 
     name = "NAME"
 
@@ -208,7 +208,7 @@ class NewDatabaseType(click.ParamType[tuple[str, bool, bool]]):
             return value
         text = str(value)
         marks = set()
-        # Remove marks from the end, so that a name may contain colons.
+        # Look for ``:dups`` and ``:prefix`` only at the end, because a name may contain colons.
         while text.endswith((":dups", ":prefix")):
             text, _, mark = text.rpartition(":")
             marks.add(mark)

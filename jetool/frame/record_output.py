@@ -128,7 +128,7 @@ def write_records(
 
 
 def completeness(unseen: str | None) -> Row:
-    """Fields of a table's summary besides the count.
+    """The fields of a table's summary that state whether the table is complete.
 
     Arguments:
         unseen: the part of the log that was not read, so that rows may be missing or wrong.

@@ -72,7 +72,7 @@ def of(name: str, command: Command) -> dict[str, Any] | None:
     outputs = command.outputs()
     if outputs.form == "text":
         return None
-    # ``rec`` distinguishes lines of several shapes.
+    # Every line has ``rec``, which distinguishes lines of several shapes.
     lines = [record_schema(one, with_rec=True) for one in outputs.records]
     lines.append(record_schema(outputs.summary or Count, with_rec=True))
     return {
@@ -91,7 +91,8 @@ def _value(outputs: Outputs) -> dict[str, Any]:
     """The schema of the value of ``--format json``."""
     if outputs.form == "document":
         documents = [record_schema(one, with_rec=False) for one in outputs.records]
-        # ``anyOf``: without ``rec`` a record with further keys can match several.
+        # Use ``anyOf`` instead of ``oneOf``: a record without ``rec`` can match several schemas, since further keys are
+        # allowed.
         return {"anyOf": documents} if len(documents) > 1 else documents[0]
     key = "findings" if outputs.form == "findings" else "records"
     # Rows of a table have one shape, so ``rec`` would be redundant.

@@ -14,7 +14,8 @@ class CommandRow(NamedTuple):
     Attributes:
         name: as the user types it.
         group: one of ``GROUPS``.
-        module: the module below ``jetool.commands``; its first part is also the name of the command's attribute.
+        module: the module below ``jetool.commands``; the first part of this name is also the name of the command in the
+            module.
         help: one line, without a full stop.
         aliases: other names.
     """

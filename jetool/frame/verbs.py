@@ -1,7 +1,7 @@
 """The verbs that every kind of environment has.
 
 ``Verbs`` names them with their parameters. The function of a command serves JE environments;
-``jetool.commands.derby_verbs`` serves Derby databases, and is imported only for one.
+``jetool.commands.derby_verbs`` serves Derby databases, and is imported only when the environment is one.
 """
 
 from __future__ import annotations

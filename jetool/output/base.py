@@ -77,7 +77,7 @@ class OutputStream(Protocol):
         """Print rows, each with the name of its shape."""
 
     def write(self, chunk: bytes) -> None:
-        """Print rows that ``encoder.rows`` rendered. An empty chunk is nothing."""
+        """Print rows that ``encoder.rows`` rendered. An empty chunk prints nothing."""
 
     def flush(self) -> None:
         """Flush all output now (``--follow``)."""
@@ -114,7 +114,7 @@ class Output(Protocol):
 
     @property
     def format(self) -> str:
-        """The chosen format. Commands rarely need it, because the renderers have it."""
+        """The chosen format. Commands rarely need it, because the renderers apply it."""
 
     @property
     def style(self) -> Style:
@@ -125,7 +125,7 @@ class Output(Protocol):
         """The names of ``--fields``, or None."""
 
     def document(self, record: Any) -> None:
-        """Print one record. In text, nested records become sections and lists of records tables."""
+        """Print one record. In text, nested records become sections, and lists of records become tables."""
 
     def table(self, of: Shaped, records: Iterable[Any], more: Row = ()) -> None:
         """Print records of one class.
@@ -160,4 +160,6 @@ class Output(Protocol):
         """Flush all output now (``--watch``)."""
 
     def text(self, text: str) -> None:
-        """Print a text that is itself the result (a script, a schema). A missing last newline is added."""
+        """Print a text that is itself the result (a script, a schema). A newline is added if the text does not end with
+        one.
+        """

@@ -24,8 +24,8 @@ def rendered(encoder: Encoder, of: Shaped, by_name: Mapping[str, Sequence[Any]])
     """Records of one class.
 
     Arguments:
-        encoder: the encoder of the stream; ``of`` is one of its classes.
-        of: their class.
+        encoder: the encoder of the stream.
+        of: the class of the records, one of the classes of the stream.
         by_name: the values of each field; they must be hashable, so use tuples for lists. All are equally long.
     """
     shape = shape_of(of)

@@ -93,7 +93,7 @@ def finding_row(finding: FindingView) -> FindingRow:
 
 def _derby(finding: FindingView, name: str) -> int | Absent:
     found: int | None = getattr(finding, name, None)
-    # Left out, not null: JE's findings have no such places.
+    # Leave the field out instead of printing null, because findings about JE environments have no Derby places.
     return ABSENT if found is None else found
 
 

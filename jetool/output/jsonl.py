@@ -87,7 +87,7 @@ class NdjsonEncoder:
         self._principal = plan.shapes[0].rec
 
     def head(self) -> bytes:
-        """Nothing, because every row is a line."""
+        """Empty, because every row is a line."""
         return b""
 
     def rows(self, rows: Iterable[tuple[str, Row]]) -> bytes:

@@ -22,7 +22,7 @@ class LdifCounts(NamedTuple):
 
 
 class LdifEncoder:
-    """Implements ``Encoder``; rows have the field ``ldif`` alone."""
+    """Implements ``Encoder``; rows have only the field ``ldif``."""
 
     between = b""
 

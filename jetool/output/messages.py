@@ -9,14 +9,15 @@ A message states what happened, where, the consequence, and the next command:
 because it must not change the result of the run.
 
 Progress is a bar for people, JSON lines for machines, or nothing. ``auto`` draws a bar only on a terminal, at the
-earliest one second after the start, and one second after the last result on the same terminal. ``json`` prints a line
+earliest one second after the start, and one second after the last result on the same terminal. ``json`` prints lines
 such as
 
     {"rec":"progress","step":"scan","done":1048576,"total":8388608,"percent":12.5,"left_ms":2170,"elapsed_ms":310}
     {"rec":"progress","step":"read","done":0,"total":18,"records":1966080,"percent":0.0,"elapsed_ms":4071}
 
-at most every half second for a step, and always when the step is done. The second line is for a step that is counted in
-tasks; the bar shows the number of its records at the end. ``rich`` is loaded only when a bar is drawn.
+A line of a step is printed at most every half second, and always when the step is done. The second line is for a step
+that is counted in tasks; the bar shows the number of its records at the end. ``rich`` is loaded only when a bar is
+drawn.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ def color(choice: str, terminal: bool) -> bool:
 
     Arguments:
         choice: ``auto``, ``always`` or ``never``.
-        terminal: whether the target is one.
+        terminal: whether the target is a terminal.
     """
     # An explicit option takes precedence over the terminal and NO_COLOR.
     if choice != "auto":
@@ -140,7 +141,7 @@ def color(choice: str, terminal: bool) -> bool:
 
 
 def _shortened(value: str) -> str:
-    """A value cut to a limit of characters, because the text of a peer's refusal may have any length."""
+    """The value, shortened to a limit, because some values come from peers and may have any length."""
     left = len(value) - _LONGEST_VALUE
     return value if left <= 0 else f"{value[:_LONGEST_VALUE]} [and {plural(left, 'character')} more]"
 
@@ -180,12 +181,12 @@ class Reporter(Listener, RecordCountListener, Protocol):
     """A listener that may have to erase its output on the terminal."""
 
     def pause(self) -> None:
-        """Erase the bar before a message. The next step may draw it again."""
+        """Erase the bar before a message. The next step may draw the bar again."""
 
     def make_way(self, result: bytes) -> None:
         """Erase the bar before a result on the same terminal.
 
-        A step after a second may draw it again, unless the result ends within a line.
+        From one second later a step may draw the bar again, unless the result ends within a line.
         """
 
     def close(self) -> None:
@@ -224,7 +225,7 @@ class JsonMessages:
         self._records[name] = records
 
     def step(self, name: str, done: int, total: int) -> None:
-        """Print a line, unless the last one was printed recently."""
+        """Print a line, unless the previous line was printed recently."""
         now = time.monotonic()
         began = self._began.setdefault(name, now)
         finished = total > 0 and done >= total
@@ -297,7 +298,7 @@ class Bar:
             self._tasks.clear()
 
     def make_way(self, result: bytes) -> None:
-        """Erase the bar, and delay the next drawing."""
+        """Erase the bar, and let later steps draw it only after a delay."""
         self.pause()
         self._next = time.monotonic() + _DELAY_S if result.endswith(b"\n") else math.inf
 

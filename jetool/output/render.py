@@ -150,7 +150,7 @@ class RowStream:
     def end(self, summary: Any) -> None:
         """Print the summary."""
         foot = self.encoder.foot(as_row(summary))
-        # A blank line separates a text summary from rows; without rows, omit it.
+        # The foot of text begins with a blank line to separate it from rows; remove that line if there are no rows.
         nothing_above = not self._pending and not self._written
         self._sink.write(self._pending + (foot.removeprefix(b"\n") if nothing_above else foot))
         self._ended = True

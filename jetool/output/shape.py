@@ -5,8 +5,8 @@ of tables and CSV, the names that ``--fields`` accepts, and the JSON Schema that
 validates real output against it.
 
 A kind is the type of a value; only this module defines the format of LSNs, times, keys and so on. Entries of the log
-(``engine.format.describe``) and records provide values with kinds, and renderers use this module. A value of None is
-``-`` in text and null in JSON, whatever the kind.
+(``engine.format.describe``) and records provide values with kinds, and renderers format them with this module. A value
+of None is ``-`` in text and null in JSON, whatever the kind.
 
 =============  =====================  ===========================  ==================================
 kind           value                  text                         JSON
@@ -105,7 +105,7 @@ def instant_text(instant: int) -> str | None:
 def time_text(ms: int, tz: tzinfo = UTC) -> str:
     """A time as ISO-8601 with milliseconds. A value outside the years 1 to 9999 is printed as a number of ms."""
     second, rest = divmod(ms, _SECOND_MS)
-    # Only UTC itself is Z: London in winter keeps its offset.
+    # Only UTC itself is printed as Z; a zone that equals UTC at this time, such as London in winter, keeps its offset.
     parts = _second_text(second, tz, tz is UTC)
     # Times come from disk, and a damaged one must not end the run.
     return f"{ms} ms" if parts is None else f"{parts[0]}.{rest:03d}{parts[1]}"

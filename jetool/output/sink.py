@@ -6,8 +6,8 @@ Rules:
   the directory; ``abandon`` removes it; after a kill, the next run with the same FILE removes it. So FILE is always
   either the old result or a complete new one.
 * A target that is not a regular file (``/dev/null``, a pipe) is written directly.
-* A closed pipe ends the run quietly; a full disk is an error, because the result is incomplete. Both may appear only at
-  the last flush, so every run ends with ``flush``.
+* A closed pipe ends the run quietly; a full disk is an error, because the result is incomplete. Either error may appear
+  only at the last flush, so every run ends with ``flush``.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class StandardOutput:
 class FileOutput:
     """A file that is replaced as a whole.
 
-    Its temporary name is chosen before the file is created, so that ``abandon`` can always remove it.
+    The temporary name is chosen before the temporary file is created, so that ``abandon`` can always remove the file.
 
     Arguments:
         path: the file to write.

@@ -20,7 +20,7 @@ from jetool.output import shape
 from jetool.output.base import StreamLayout
 from jetool.output.shape import KINDS, TEXTS, Style, column_names, to_text
 
-# Width of a stream's column: streams are not held back to measure them.
+# Widths of columns in streams, by kind; they are fixed, because rows are not held back to measure them.
 _WIDTHS = {"lsn": 21, "instant": 16, "vlsn": 10, "int": 10, "time": 24, "size_bytes": 10, "text": 16}
 
 
@@ -240,7 +240,7 @@ class TextEncoder:
         width = self._plan.style.width or 0
         if _total(self._sizes) <= width:
             return []
-        # A width for the longest possible LSN is rarely needed.
+        # Reduce the width of LSNs first: the longest possible LSN is rare.
         sizes = zip(self._sizes, self._kinds, strict=True)
         self._sizes = [min(size, 15) if kind == "lsn" else size for size, kind in sizes]
         shown = len(self._sizes)

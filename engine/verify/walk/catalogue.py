@@ -55,8 +55,8 @@ class DatabaseCatalog:
 
     def databases(self) -> list[DatabaseState]:
         """All databases except the two of the catalogue, ascending by id; reports findings about the catalogue."""
-        # This check comes before the comparison of names, which reports other problems. Levels that follow references
-        # report more about these slots, but find no further names.
+        # Test for damage in the naming tree before the names are compared, because the comparison adds findings of its
+        # own. Levels that follow references report more about these slots, but find no further names.
         self._names_lost = self._findings.has_errors(self._catalog.naming, but=record_rules.RULES)
         for db_id, names in sorted(self._names.items()):
             self._check_name(db_id, names)
@@ -87,7 +87,7 @@ class DatabaseCatalog:
                 return
             self._impls[content.database.db_id] = (lsn, content.database)
         elif not isinstance(content, NameLN if db.id == NAMING_DB_ID else MapLN):
-            # Its type is damaged, so its content is lost.
+            # The type of the entry is damaged, so its content is lost.
             self._findings.add(rules.BAD_CATALOGUE_LN, "an entry of another type", lsn=lsn, db=db, key=key)
 
     def _check_name(self, db_id: int, names: list[str]) -> None:
@@ -109,9 +109,10 @@ class DatabaseCatalog:
     def _check_impl(self, state: DatabaseState, lsn: int, impl: DatabaseImpl) -> None:
         names = self._names.get(state.id, [])
         if not names:
-            # An unreadable name is not the same as a removed name.
+            # If a part of the naming tree was unreadable, the name may be in that part, and need not have been removed.
             rule = rules.NAME_LOST if self._names_lost else rules.NO_NAME
-            # Another level may already have assigned the fixed name of an internal database.
+            # Use the id as the label: the database may already have the fixed name of an internal database, from
+            # another level.
             label = f"database {state.id}"
             self._findings.add(rule, f"{label}, once {impl.name or 'nameless'}", lsn=lsn, db=state, label=label)
         elif impl.name and (name := self._renamed.get(state.id, impl.name)) not in names:

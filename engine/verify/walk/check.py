@@ -111,7 +111,7 @@ class TreeCheck:
         reader = NodeReader(ctx, findings, self._lost, result.end_lsn)
         self._walk = TreeWalk(ctx.access, reader, findings, self._ids, catalog.initial_log_version)
         self._told: Callable[[int, float], None] = _report_nothing
-        # The finished part of the current tree.
+        # The finished part of the current tree, from 0 to 1.
         self._share = 0.0
         self._at_rest = result.last_entry_is_ckpt_end
         self._space: SpaceCheck | None = None
@@ -129,7 +129,9 @@ class TreeCheck:
         self.observers: list[Observer] = []
 
     def only_for(self, gaps: Sequence[int], before: int) -> None:
-        """Skip the walk unless one of these files, or a file below ``before``, has a summary."""
+        """Skip the walk unless a utilization summary exists for one of the files ``gaps``, or for a file below
+        ``before``.
+        """
         self._suspects = gaps, before
 
     def follow_references(self, *, data: bool) -> None:
@@ -148,7 +150,8 @@ class TreeCheck:
     def take_over(self, shares: Sequence[ShareOfTrees]) -> None:
         """Use the results of other processes, if the shares are complete and match this log."""
         count = len(shares)
-        # A share with another end of the log saw other trees, and without any one share a part of each tree is missing.
+        # Every share is needed, since each holds a part of every large tree. A share with another end of the log walked
+        # over other trees.
         if sorted((one.number, one.of, one.end_lsn) for one in shares) != [
             (number, count, self._end_lsn) for number in range(count)
         ]:
@@ -301,7 +304,8 @@ class TreeCheck:
         shared = shared and not db.internal and db.order.comparator is None and not self.observers
         if self.share is not None:
             return not shared or bool(self._in_parts(db, branches))
-        # Results of other processes are used only once: if they are not sufficient, this process walks everything.
+        # Take the results of other processes out of the store: if they are not sufficient, this process walks the whole
+        # tree.
         given = self._given.pop(db.id, {})
         if shared and (self.jobs > 1 or given):
             is_flushed = self._in_parts(db, branches, given)
@@ -309,7 +313,7 @@ class TreeCheck:
                 return is_flushed
             if self._spill is not None:
                 self._spill.clear()
-        # From the last to the first: ``branches`` is a stack.
+        # ``branches`` is a stack, so reversing it gives key order.
         for done, branch in enumerate(reversed(branches)):
             below = self._walk.node(db, branch, self._visit)
             for at, child in enumerate(reversed(below)):

@@ -34,8 +34,8 @@ class NodeReader:
 
     Arguments:
         ctx: the trees; nothing is added to them.
-        findings: takes what is wrong.
-        lost: called with every node that is read.
+        findings: receives the findings.
+        lost: collects references into missing files; gets every node that is read.
         end_lsn: the end of the log; later entries do not count.
     """
 

@@ -140,7 +140,7 @@ def _in_place(run: Run, env: str, disk: DiskStorage, damage: Callable[[Storage],
         try:
             effect = damage(saving)
         except BaseException:
-            # The marker stays, and the next command undoes the incomplete crash.
+            # The marker of the repair stays, so that the next command undoes the incomplete crash.
             saving.interrupt()
             raise
         saving.finish({})

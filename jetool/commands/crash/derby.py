@@ -212,7 +212,7 @@ def _write(storage: Storage, image: MemoryStorage) -> None:
     for path in sorted(present.keys() - wanted.keys()):
         storage.remove(path)
     for path, data in sorted(wanted.items()):
-        # This process itself holds the lock files.
+        # Lock files stay as they are, because this process holds them.
         if present.get(path) == data or path.endswith(".lck"):
             continue
         file = storage.open_rw(path, create=True)

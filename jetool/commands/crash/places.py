@@ -50,7 +50,7 @@ def find_point(points: list[CrashPoint], place: str) -> CrashPoint:
         if not found[2].isdigit():
             raise UsageError(f"{place!r} names no place", expected="entry:N", found=place)
         number = int(found[2])
-        # Counted from 1; a plain index would take 0 for the last one.
+        # Places are counted from 1; without this check 0 would give the last one.
         chosen = points[number - 1 : number] if number else []
     else:
         name = _type_name(found[1], found[2])

@@ -53,7 +53,7 @@ def text_line(rec: str, row: Row, style: Style) -> str:
     shown = {name: to_text(kind, value, style) for name, kind, value in row}
     if rec == "case":
         verdict = "ok    " if shown["passed"] == "yes" else "FAILED"
-        # Without a comparison, the records were not counted.
+        # The number is None if the records were not compared with the model.
         number = next(value for name, _, value in row if name == "records")
         records = "- records" if number is None else plural(number, "record")
         problem = "" if shown["problem"] == "-" else f"  {shown['problem']}"

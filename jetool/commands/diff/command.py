@@ -137,7 +137,8 @@ def diff(
             hint=f"jetool diff {env} ENV2, or jetool diff {env} --from LSN",
         )
     if first is not None:
-        # ``end`` names the last entry, but a log that ends before that LSN would lack it.
+        # ``end`` is the LSN of the last entry, and a log that is cut before that LSN would lack the entry; so use the
+        # whole log.
         later = at_point(run, env, last) if last is not None and last.symbol != "end" else whole(run, env)
         return print_record_diff(run, at_point(run, env, first), later, limit, decode)
     assert env2 is not None
@@ -158,7 +159,7 @@ def _diff_nodes(run: Run, one: StreamNode, other: StreamNode) -> int:
     same = (
         compared.relation in (IDENTICAL, IN_STEP)
         and found.difference is None
-        # Nodes in step need not be equal: one of them may have uncommitted entries.
+        # IN_STEP does not mean equal: one of the nodes may have further uncommitted entries.
         and one.facts.last == other.facts.last
     )
     if found.gaps:

@@ -52,7 +52,7 @@ def whole(run: Run, env: str, as_of: Point | None = None) -> ComparedEnvironment
 
 
 def at_point(run: Run, env: str, place: Address) -> ComparedEnvironment:
-    """The environment as of a place: its log ends before it.
+    """The environment as of a place: its log ends before the entry there.
 
     Raises:
         NotFoundError: there was no environment yet at that place. UsageError: the log begins later. Others as
@@ -66,7 +66,7 @@ def at_point(run: Run, env: str, place: Address) -> ComparedEnvironment:
     cut_log(view, files, lsn)
     try:
         opened = Environment(view, with_orders(run, view, config_of(run, read_only=True)), run.listener)
-    # Before the first checkpoint there may be no root yet; that is not damage.
+    # The log may end before the first root; that is not damage.
     except DamageError as error:
         raise NotFoundError(
             "recovery finds no environment in the log before this place",

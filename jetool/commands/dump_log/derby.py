@@ -152,7 +152,7 @@ class _Dump:
         """The requested items in the order of printing."""
         tail, limit = self._options["tail"], self._options["limit"]
         if tail:
-            # Reading backward finds the newest records in the last files.
+            # Read backward, so that only the last files are read.
             last = deque(_first(self._backward(), tail))
             return last if self._options["reverse"] else reversed(last)
         items = self._backward() if self._options["reverse"] else self._forward()
@@ -193,7 +193,8 @@ class _Dump:
         warn_of_ends(self._run, self._database, self._log, self._ends)
         if not self._bad and not self._after_end:
             return exits.DONE
-        # Every crash leaves a torn tail, which is not a finding; only the check of the log can tell it from damage.
+        # Every crash leaves a torn tail, which is not a finding; only the check of the log distinguishes it from
+        # damage.
         return exits.FINDINGS if is_harmful(self._log, self._controls) else exits.DONE
 
 

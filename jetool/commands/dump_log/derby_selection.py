@@ -60,7 +60,7 @@ def selection(database: DerbyDatabase, log: DerbyLogFiles, options: dict[str, An
     numbers = frozenset(file.number for file in options["numbers"])
     first, last = options["first"], options["last"]
     start = resolve(database, first, ends) if first else instant.NONE
-    # Otherwise a start in a removed file would not be noticed.
+    # Check the file of the start address too, because it may have been removed.
     asked = {instant.file_of(start)} if first else set()
     for number in sorted(numbers | asked):
         if not log.exists(number):

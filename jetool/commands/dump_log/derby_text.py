@@ -13,7 +13,7 @@ from engine.fields import Row
 from jetool.output.shape import Style, fields_of, printable, to_text
 
 _COLUMNS: Final = f"{'OPERATION':<17} {'TXN':>8} {'CONTAINER':>9} {'PAGE':>6} {'VERSION':>7} {'LENGTH':>6}"
-# The terminal width for all columns; on a narrower one the undone record is printed in the detail.
+# Terminals of this width have room for all columns; on narrower ones the undone record is printed in the detail.
 _ALL: Final = 120
 # Widths of an instant in wide and in narrow output.
 _WIDE, _NARROW = 16, 13
@@ -59,7 +59,7 @@ def text_line(rec: str, row: Row, style: Style) -> str:
     words = [flag for flag in values["group"] if flag in _TELLING]
     words += [word for name, kind, value in row if (word := _word(name, kind, value, style))]
     if values["after_end"]:
-        # This word comes first, because it changes the meaning of the rest: Derby drops the record.
+        # AFTER-THE-END comes first, because it changes the meaning of the rest: Derby drops the record.
         words.insert(0, "AFTER-THE-END")
     size, undoes = _WIDE, f" {cell['undo_instant']:<{_WIDE}}"
     if _is_narrow(style.width):

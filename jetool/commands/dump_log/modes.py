@@ -51,7 +51,7 @@ class EntryGroup(NamedTuple):
 
 
 def is_plain_text(run: Run) -> bool:
-    """Whether the command's own text lines are printed; with ``--fields`` they are not."""
+    """Whether entries are printed as the command's own text lines, which is not so with ``--fields``."""
     return run.out.format == "text" and not run.out.selected
 
 
@@ -102,7 +102,7 @@ def print_entries(run: Run, plan: RenderPlan, stream: OutputStream, options: dic
             if options["follow"]:
                 stream.flush()
             entries, bad, skipped = entries + part.entries, bad + part.bad, skipped + part.skipped_bytes
-        # Even without a filter no file has an entry, so these .jdb files are not a JE log.
+        # There is damage but no entry, although no filter is set, so these .jdb files are not a JE log.
         if not entries and bad and plan.selection.is_open():
             raise _foreign(plan)
         files = sum(plan.selection.wants_file(file.number) for file in plan.files.with_marker())

@@ -1,8 +1,8 @@
 """The work of ``dump-log``: reading, choosing and rendering entries, in this process or in several.
 
-A ``RenderPlan`` holds everything as plain values, so that a worker process can have it. ``render_file`` renders one
-file to bytes; the parent outputs them in the order of the files. Passes that depend on order or on a count
-(``--limit``, ``--tail``, ``--reverse``, ``--follow``) run in one process, entry by entry.
+A ``RenderPlan`` holds only plain values, so that it can be sent to worker processes. ``render_file`` renders one file
+to bytes; the parent outputs them in the order of the files. Passes that depend on order or on a count (``--limit``,
+``--tail``, ``--reverse``, ``--follow``) run in one process, entry by entry.
 
 As a line of text, an entry is ``LSN TYPE/version PROV VLSN TXN DB SIZE detail``. The detail lists the fields of the
 body; empty fields are left out. LNs, Commits and Aborts, which make up most of a log, have a fast path with the same
@@ -135,7 +135,7 @@ def render_log(plan: RenderPlan, jobs: int, listener: Listener) -> Iterator[Rend
     told, own = LogProgress(listener, "dump", files), os.getpid()
 
     def work(file: LogFile) -> RenderedLines:
-        # Only the parent process reports bytes; a worker's progress shows when its file is done.
+        # Only the parent process reports bytes; the file of a worker counts when it is done.
         return render_file(plan, file, told if os.getpid() == own else None)
 
     # Workers read ahead, but with ``stop_on_error`` nothing after the first damage may be read.
@@ -285,7 +285,7 @@ def _encode_xml(plan: RenderPlan, batch: list[Item]) -> _Batch:
 
 
 def decoded(entry: LogEntry, view: BodyView) -> tuple[tuple[Any, ...] | None, str]:
-    """The record of an entry and "", or None and the reason why it cannot be decoded."""
+    """The record of an entry and "" as the reason; if it cannot be decoded, None and the reason."""
     number = entry.type_number
     try:
         # Slots make up most of a node, and of the time to decode it.
@@ -412,7 +412,7 @@ class LineRenderer:
         text = f"time={time_text(time, self._style.tz)}"
         if last != NULL_LSN:
             text = f"last_lsn=0x{last >> 32:x}/0x{last & 0xFFFFFFFF:x} {text}"
-        # 0 and -1 are an environment without replication.
+        # A master id of 0 or -1 means an environment without replication.
         if master not in (0, -1):
             text += f" master={master}"
         if dtvlsn not in (0, NULL_VLSN):
@@ -466,7 +466,7 @@ def _quoted(text: str) -> str:
 
 
 def _ln_detail(record: LN) -> str:
-    """The result of ``_words`` for an LN without rare fields, at a third of the cost."""
+    """The result of ``_words`` for an LN, computed at a third of the cost if it has no rare fields."""
     flags, flags2 = record.flags, record.flags2
     if flags & _RARE_FLAGS or flags2 & _RARE_FLAGS2 or record.modification_time or record.node_id is not None:
         return _rare_ln_detail(record)

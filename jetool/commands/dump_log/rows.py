@@ -318,12 +318,12 @@ def meaning_of(record: LN, decoding: DecodingPlan) -> list[FieldValue]:
 
 
 def _named(field: FieldValue) -> FieldValue:
-    # The suffix of the name marks the text as hex, which JSON cannot express.
+    # JSON has no type for bytes, so the suffix of the name marks the text as hex.
     if field.kind == "bytes":
         return FieldValue(f"{field.name}_hex", "bytes", field.value)
     if field.name == "slot_list" and isinstance(field.value, tuple):
         return FieldValue("slot_list", "records", [[_named(part) for part in describe(slot)] for slot in field.value])
-    # DupCountLN has a number with this name, and a name must have a single type in a schema.
+    # Rename the field: DupCountLN has a number with the same name, and a name must have a single type in a schema.
     if field.name == "dup_count" and field.kind == "record":
         return FieldValue("dup_count_ref", "record", field.value)
     return field

@@ -101,7 +101,7 @@ def _ckpt_end(end: checkpoint.CkptEnd) -> str:
     root_exists = end.flags & checkpoint.HAS_ROOT
     root = f"<root>{db_lsn(end.root_lsn)}</root>" if root_exists else ""
     scans = f' completedScanIds="{" ".join(map(str, end.completed_scan_ids))}"' if end.completed_scan_ids else ""
-    # These fields are adjacent in the record, in the order of JE's attributes.
+    # The ids are adjacent in the record, in the order of JE's attributes.
     ids: tuple[object, ...] = tuple(end)[_CKPT_END_IDS]
     return (
         f'<CkptEnd invoker="{escape(end.invoker)}" time="{time_text(end.time)}" {attributes(_ID_NAMES, ids)} '
@@ -112,7 +112,7 @@ def _ckpt_end(end: checkpoint.CkptEnd) -> str:
 
 def _txn_end(entry: LogEntry, end: txn_end.TxnEnd) -> str:
     tag = "TxnCommit" if entry.type_number == COMMIT else "TxnAbort"
-    # Older versions have no such field; JE prints none for them.
+    # Entries of older versions have no master term, and JE prints no such attribute for them.
     term = f' masterTerm="{end.master_term}"' if entry.version >= MASTER_TERM else ""
     return (
         f'<{tag} id="{end.id}" time="{time_text(end.time)}" master="{end.master_id}"{term} dtvlsn="{end.dtvlsn}">'

@@ -23,7 +23,7 @@ from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import LogEntry
 from jetool.commands.dump_log.xml_values import db_lsn, element, expires, lsn_text, state_attributes, time_text, truth
 
-# Before this version a slot without an LSN can lack the state "known deleted" that it should have.
+# In nodes of earlier versions a slot without an LSN can lack the state "known deleted", which it should have.
 _NULL_LSN_HAS_STATE: Final = 9
 _NODE_TAGS: Final = {
     IN_TYPE: "in",
@@ -61,13 +61,14 @@ def _entries(entry: LogEntry, node: NodeRecord) -> str:
 
 
 def _base_file(node: NodeRecord) -> int | None:
-    """The lowest file number of the slots, if JE keeps their LSNs in the compact form; -1 if there are none.
+    """The lowest file number in the LSNs of the slots if JE holds these in the compact form, else None; -1 without
+    LSNs.
 
-    JE keeps a node that is stored in the long form in the compact form again as soon as possible.
+    JE converts a node that was logged with LSNs in the long form to the compact form if they fit.
     """
     if node.base_file is not None:
         return node.base_file
-    # A NULL LSN has no file and fits any base.
+    # Leave out NULL LSNs, which have no file number.
     lsns = [slot.lsn for slot in node.slots if slot.lsn != NULL_LSN]
     if not lsns:
         return -1
@@ -84,7 +85,7 @@ def _slot_of(node: NodeRecord, type_number: int, version: int) -> Callable[[Slot
 
     def slot_element(slot: Slot) -> str:
         state = slot.state
-        # JE adds the state when it reads such a node, and prints it (R-TREE-22).
+        # When JE reads such a node, it adds "known deleted", and so prints it (R-TREE-22).
         if slot.lsn == NULL_LSN and version < _NULL_LSN_HAS_STATE:
             state |= node_module.KNOWN_DELETED
         embedded = state & node_module.SLOT_EMBEDDED

@@ -90,7 +90,7 @@ def _ln_times(ln: LN) -> str:
 
 
 def _prior(ln: LN) -> str:
-    # JE prints one element with both, even if the entry holds only one.
+    # JE prints one element with size and file, even if the entry holds only one of them.
     if not ln.flags2 & (ln_module.HAS_PRIOR_SIZE | ln_module.HAS_PRIOR_FILE):
         return ""
     return f'<prior size="{ln.prior_size}" file="{ln.prior_file & 0xFFFFFFFF}"/>'

@@ -26,7 +26,7 @@ def _escaped(match: re.Match[str]) -> str:
     character = match[0]
     if character in _ENTITIES:
         return _ENTITIES[character]
-    # These characters are allowed in XML, but a parser would turn them into blanks unless they are references.
+    # XML allows these characters, but a parser would turn them into blanks if they were not written as references.
     if character in "\t\n\r" or "\x7f" <= character <= "\x9f":
         return f"&#{ord(character)};"
     return "".join(f"\\{byte:02x}" for byte in character.encode("utf-8", "surrogateescape"))
@@ -58,7 +58,7 @@ def db_lsn(lsn: int) -> str:
 
 
 def time_text(ms: int) -> str:
-    """A time in ms, with as many decimals as needed, but at least one."""
+    """A time given in ms, printed with as many decimals of a second as needed, but at least one."""
     try:
         moment = _EPOCH + timedelta(milliseconds=ms)
     except OverflowError:
@@ -68,7 +68,7 @@ def time_text(ms: int) -> str:
 
 
 def expires(expiration: int) -> str:
-    """The time at which a record expires, to the hour, from days (positive) or hours (negative)."""
+    """The time at which a record expires, printed to the hour; it is given in days (positive) or hours (negative)."""
     try:
         moment = _EPOCH + timedelta(hours=-expiration if expiration < 0 else 24 * expiration)
     except OverflowError:

@@ -54,7 +54,7 @@ def compare(run: Run, paths: tuple[str, ...], inventory: str | None) -> int:
     pairs = [node_pair(pair, (names[pair.env], names[pair.other]), full=full) for pair in found.pairs]
     run.out.document(FleetComparison(nodes=nodes, pairs=pairs))
     codes = [exits.DONE]
-    # A node that was not read may be the newest.
+    # The ranks are incomplete, because a node that was not read may be the newest.
     if len(found.nodes) < len(chosen) or any(node.problem for node in found.nodes):
         codes.append(exits.INCOMPLETE)
     if any(pair.comparison.relation not in (IDENTICAL, IN_STEP) for pair in found.pairs):

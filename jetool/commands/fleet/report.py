@@ -54,7 +54,7 @@ def report(run: Run, paths: tuple[str, ...], inventory: str | None, html: str | 
     from jetool.frame.spark_session import session
 
     if parquet is not None:
-        # Check this before hours of reading.
+        # Refuse an existing target now, not after hours of reading.
         require_new(parquet)
     chosen = choose(run, paths, inventory)
     with page_file(run, html) as target:

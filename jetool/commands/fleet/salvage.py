@@ -117,7 +117,7 @@ def salvage(run: Run, paths: tuple[str, ...], inventory: str | None, to: str, ki
     codes = [exits.DONE]
     if len(done.health) < len(chosen) or any(one.node is None for one in done.health):
         codes.append(exits.INCOMPLETE)
-    # A failed recovery counts too, because an unknown deletion may be lost.
+    # A failed recovery counts as lost data, because a deletion may be lost without a trace.
     if done.lost or done.in_doubt or any(one.problem for one in done.health):
         codes.append(exits.DATA_GIVEN_UP)
     return exits.worst(codes)

@@ -106,7 +106,7 @@ def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
         from jetool.frame.environments import say_notes_for_je
 
         say_notes_for_je(run, storage, files)
-    # A gap may span thousands of files; listing the first ones is enough.
+    # A gap may span thousands of files, so warn only about the first ones.
     for number in needed[:_MOST_WARNINGS]:
         run.messages.warning(
             "log file missing that recovery reads",
@@ -165,12 +165,12 @@ def _trees(run: Run, storage: DiskStorage, files: LogFiles) -> tuple[Sequence[Tr
 
 
 def missing_for_recovery(found: Survey) -> list[int]:
-    """Numbers of missing files at or after the file in which recovery begins."""
+    """Numbers of missing files that recovery would read; of those before the first existing file only the first."""
     first_active = found.checkpoint.record.first_active_lsn if found.checkpoint is not None else NULL_LSN
     start = 0 if first_active == NULL_LSN else file_of(first_active)
-    # Before that file a gap is normal, because the cleaner deletes files (R-LOG-14).
+    # Gaps before the file ``start`` are normal, because the cleaner deletes files (R-LOG-14).
     needed = [number for number in found.files.missing() if number >= start]
-    # ``missing`` covers only files after the first existing file.
+    # ``missing`` covers only numbers after the first existing file, so check the file ``start`` separately.
     if found.checkpoint is not None and found.files.files and start < found.files.files[0].number:
         needed.insert(0, start)
     return needed

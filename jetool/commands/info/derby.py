@@ -81,7 +81,7 @@ def _wrong_properties(found: DatabaseSurvey) -> list[_Wrong]:
 def _wrong_controls(found: DatabaseSurvey) -> list[_Wrong]:
     copies = (found.controls.primary, found.controls.mirror)
     bad = [copy for copy in copies if copy.control is None]
-    # Derby starts from either copy; only the loss of both is harmful.
+    # Derby can start from either copy, so the damage is harmful only if both are unusable.
     both = len(bad) == len(copies)
     return [
         _Wrong(f"a control file cannot be used: {copy.problem or 'it is missing'}", both, file=copy.path)

@@ -148,7 +148,7 @@ def info_of(found: DatabaseSurvey, repair: str | None, lock_files: list[str]) ->
         open_for_writing_by=found.lock_holder,
         interrupted_repair=repair,
         lock_files=lock_files,
-        # The first two problems prevent recovery; with the third it starts at another place.
+        # The first two problems prevent recovery; with the third one recovery starts at another place.
         problem=found.start_problem or found.problem or (analysis.start.problem if analysis else None),
         control_files=[_control(copy, found.controls) for copy in (found.controls.primary, found.controls.mirror)],
         last_checkpoint=_checkpoint(analysis, found.truncation_points),

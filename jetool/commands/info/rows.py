@@ -156,7 +156,7 @@ def info_of(
     """The survey as it is printed.
 
     Arguments:
-        trees: None if they were not requested.
+        trees: counts of the trees; None if they were not requested.
         needed: missing log files that recovery or the trees need.
     """
     files = found.files.files

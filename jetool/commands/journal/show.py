@@ -91,7 +91,7 @@ def journal_show(
         high = _LAST if last is None else last
         unseen = _since(reader.read_unseen(first, high), since)
         if ids is not None and first == last and not (reader.unseen and reader.unseen.between(first, first)):
-            # A missing journal is an error with a reason.
+            # If a single journal is requested and missing, ``find`` raises an error that states why.
             reader.find(first)
         if since is not None:
             begin = reader.first_since(since)

@@ -158,7 +158,7 @@ def journal_truncate(run: Run, env: str, after: int, token: str | None, product:
 
 
 def _checked(loss: _Loss) -> Callable[[Storage], Point]:
-    """The cut point, after checking that the cut keeps that journal and no later one."""
+    """A function for the cut point; it checks that the cut keeps the last journal to keep, and no later one."""
 
     def point_in(storage: Storage) -> Point:
         point = loss.point_in(storage)

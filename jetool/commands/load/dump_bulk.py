@@ -62,7 +62,7 @@ def load(run: Run, session: LoadSession, reader: DumpReader, batch: int, *, over
             found = runs.finish()
         records = found.read
         if not run.dry_run:
-            # Starting another process takes half a second.
+            # Use several processes only for large runs, because starting a process takes half a second.
             jobs = run.jobs if sum(one.size for one in found.runs) >= _PARALLEL_BYTES else 1
             with LocalBackend(jobs, run.listener) as backend:
                 done = bulk.write_files(session, backend, found, keep, None, run.listener)

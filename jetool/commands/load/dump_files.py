@@ -1,8 +1,8 @@
 """``jetool load`` from a JE dump or from standard input.
 
-Through the engine, in transactions. A large dump for an empty database is loaded like other sources (``dump_bulk``): as
-sorted runs that become finished log files. Both ways give the same result, even for a dump with a bad line: the whole
-batches before it stay.
+Records are loaded by the engine, in transactions. A large dump for an empty database is instead loaded like other
+sources (``dump_bulk``), as sorted runs that become finished log files. Both ways give the same result. If the dump has
+a bad line, the whole batches before that line stay.
 """
 
 from __future__ import annotations
@@ -220,7 +220,8 @@ def _write(
             written = rejected = 0
             with env.begin(durability=Durability.NO_SYNC) as txn:
                 more = False
-                # The iterator continues after the previous batch. Signals may interrupt reading, but not changes.
+                # The iterator continues after the records of the previous batch. Signals may interrupt reading, but not
+                # changes.
                 for key, data in records:
                     held.hold()
                     done = db.put(key, data, txn, mode=mode)
@@ -231,7 +232,7 @@ def _write(
                         more = True
                         break
                 held.hold()
-            # Count after the commit, because an error rolls the records of a batch back.
+            # Count after the commit, because an error before it rolls the batch back.
             count.records += written
             count.rejected += rejected
             count.transactions += 1

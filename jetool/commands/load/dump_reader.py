@@ -120,7 +120,7 @@ class DumpReader:
             found = list(islice(iter(self._file.readline, _END + b"\n"), most))
             if len(found) < most:
                 found.append(_END)
-                # On a line for data, the end mark is data.
+                # An end mark in the place of a data item is data.
                 self._ended = bool(len(found) % 2)
             elif not found[-1]:
                 # After the end of the file every line is empty.

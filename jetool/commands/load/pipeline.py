@@ -34,7 +34,7 @@ class LoadRequest(NamedTuple):
     """The options of a load.
 
     Attributes:
-        env, sources, db: directory, paths, name.
+        env, sources, db: the directory of the environment, paths of the sources, name of the database.
         create: create the database if it does not exist.
         engine: ``spark``, ``local``, or ``auto`` to choose by the sources.
         source_format, delimiter, header: how the sources are read.
@@ -100,7 +100,7 @@ class _Work(NamedTuple):
 
 
 def is_installed() -> bool:
-    """Whether the packages of the pipeline are there."""
+    """Whether the packages that the pipeline needs are installed."""
     from engine.pipeline.python_side import has
 
     return has("pyarrow", "numpy")
@@ -263,7 +263,7 @@ def _value_schema(work: _Work) -> str | None:
 
 
 def wanted(request: LoadRequest) -> RecipeRequest:
-    """What the options say of keys and values."""
+    """The options about keys and values, as a request for a recipe."""
     from engine.pipeline.load.input.recipe import RecipeRequest
 
     return RecipeRequest(

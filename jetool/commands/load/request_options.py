@@ -26,7 +26,7 @@ def _after_env(ctx: click.Context, _: click.Parameter, sources: tuple[str, ...])
     env = ctx.params.get("env")
     if ctx.resilient_parsing or env is None or not sources or _is_environment(env):
         return sources
-    # Otherwise swapped arguments would cause a confusing error about the source.
+    # Detect swapped arguments here, because the error about the source would be confusing.
     named = [path for path in sources if _is_environment(path)] or [
         path for path in sources[-1:] if Path(env).is_file()
     ]
@@ -159,7 +159,8 @@ def _looks_like_dump(path: str) -> bool:
         with open(endings.local(path), "rb") as file:  # noqa: PTH123 - the user's file, not one of the engine
             return file.read(len(_DUMP)).upper() == _DUMP or endings.ending_of(path) is None
     except OSError:
-        # The file is unreadable or missing; its name decides which error is reported.
+        # The file is unreadable or missing. Its name decides whether the error comes from loading a dump or another
+        # source.
         return path.endswith(".dump")
 
 
@@ -171,7 +172,7 @@ def request(env: str, sources: tuple[str, ...], options: dict[str, Any]) -> pipe
     """
     if options["name"] is None:
         raise click.UsageError("name the database with --db", click.get_current_context())
-    # Use the raw parameters: None if an option was not given, not its default elsewhere.
+    # Use the parameters of the command line, in which an option that was not given is None instead of a default.
     formats = click.get_current_context().params
     return pipeline.LoadRequest(
         env=env,

@@ -51,7 +51,7 @@ class _TextLoad:
         self.read = self.rejected = self.duplicates = self.records = self.refused = 0
 
     def pairs(self, rejects: RejectFile | None) -> Iterator[tuple[bytes, bytes]]:
-        """Keys and values in key order, one for each key.
+        """Keys and values in key order, one value for each key.
 
         Raises:
             JobError: equal keys, and none may be dropped.
@@ -66,7 +66,7 @@ class _TextLoad:
             yield key, ranked[0 if keep == "first" else -1][_RANK_BYTES:]
 
     def _ranked(self, rejects: RejectFile | None) -> Iterator[tuple[bytes, bytes]]:
-        """The value after its rank in the source, which orders equal keys."""
+        """Keys, and values with their rank in the source before them; the rank orders records with equal keys."""
         for found in text_records.records(self._source, self._form):
             self.read += 1
             if isinstance(found, RejectedRecord):
@@ -80,7 +80,7 @@ class _TextLoad:
         """Put all records, in transactions.
 
         Raises:
-            JetoolError: with what was put before it.
+            JetoolError: it states how many records were put before it.
         """
         mode = PutMode.OVERWRITE if self._request.overwrite else PutMode.INSERT_ONLY
         pairs = self.pairs(rejects)
@@ -89,7 +89,7 @@ class _TextLoad:
             with HeldSignals() as held:
                 while more:
                     done, more = self._put_batch(env, db, pairs, mode, held)
-                    # Only after the commit: an error in a batch takes its records back.
+                    # Count after the commit, because an error before it rolls the batch back.
                     self.records, self.refused = self.records + done[0], self.refused + done[1]
                     held.release()
                     self._run.listener.step("load", self.records, 0)
@@ -101,7 +101,9 @@ class _TextLoad:
     def _put_batch(
         self, env: Environment, db: Database, pairs: Iterator[tuple[bytes, bytes]], mode: PutMode, held: HeldSignals
     ) -> tuple[tuple[int, int], bool]:
-        """One transaction: records that were written and refused, and whether there may be more."""
+        """Put one batch in a transaction; returns the numbers of records written and refused, and whether there may be
+        more records.
+        """
         written = refused = 0
         more = False
         with env.begin(durability=Durability.SYNC) as txn:
@@ -119,7 +121,7 @@ class _TextLoad:
 
 
 def load(run: Run, request: pipeline.LoadRequest) -> pipeline.LoadReport:
-    """Load; what only the pipeline can do is refused with the packages that it needs.
+    """Load the sources. If the request needs the pipeline, the error names the packages to install.
 
     Raises:
         UnsupportedError: the source or an option needs pyarrow. JetoolError: as ``_TextLoad.put`` says.
@@ -141,7 +143,8 @@ def load(run: Run, request: pipeline.LoadRequest) -> pipeline.LoadReport:
         hint="pip install 'jetool[parquet]' reads faster, and Parquet and ORC files too",
     )
     if request.on_duplicate == "error" or run.dry_run:
-        # Nothing may change when two keys are equal, so they are looked for first.
+        # Read everything once before the load: equal keys must be an error before anything changes, and a dry run only
+        # counts.
         work.records = sum(1 for _ in work.pairs(None))
 
     def check(catalog: Catalog) -> None:

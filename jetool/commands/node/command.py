@@ -225,7 +225,7 @@ def _run_until_stopped(run: Run, running: JoinedNode) -> None:
         running.start()
         report(run, running, stopping)
     finally:
-        # Also after a failure, close the environment and release its lock.
+        # Close the environment and release its lock, also after a failure.
         running.stop()
         signal.signal(signal.SIGTERM, before)
     # The node runs in its own threads; raise the error that ended it.

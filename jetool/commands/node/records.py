@@ -46,7 +46,7 @@ _WRITE_EXITS: Final = {
 
 
 def _shared(callback: Callable[..., int]) -> Callable[..., int]:
-    """The options that the three have in common."""
+    """Add the options that the three commands share."""
     for option in (
         click.option(
             "--timeout",
@@ -155,7 +155,7 @@ def node_get(run: Run, address: tuple[str, int], key: bytes, name: str, timeout:
     printed.
     """
     request = GetRequest(name, key, vlsn or 0, int(timeout * 1000))
-    # One second longer than the node waits, so that the node's own answer arrives first.
+    # Wait one second longer than the node does, so that its answer arrives first.
     items = remote.get_record(network_of(run), address, request, timeout + 1)
     run.out.table(decoded_shape(PrintedRecord, None), [printed((key, item)) for item in items])
     return exits.DONE

@@ -63,7 +63,7 @@ def create_store(run: Run, env: str, dbs: tuple[tuple[str, bool, bool], ...], fi
     with PageStore.create(storage, log_file_bytes=log_file_bytes, listener=run.listener) as store:
         for name, _, _ in dbs:
             store.create_table(name)
-        # After this checkpoint, ``end`` is the value to print.
+        # The checkpoint moves the end of the log, so read ``end`` after it.
         store.checkpoint()
         names, end = store.tables(), store.end
     run.out.document(CreatedStore(environment=env, store="derby", dbs=names, end=end, dry_run=run.dry_run))
@@ -93,7 +93,7 @@ def put_record(run: Run, env: str, name: str, record: tuple[bytes, bytes], *, ov
         else:
             # The change is durable and the transaction has no end, so the next recovery undoes it.
             store.flush()
-            # Closing the store would roll it back.
+            # Do not close the store, because that would roll the change back.
             store.crash()
     run.out.document(
         WrittenRow(db=name, key=record[0], txn=txn.number, instant=at, commit_end=end, dry_run=run.dry_run)
@@ -167,7 +167,7 @@ def records(
 
 def past_prefix(prefix: bytes) -> bytes | None:
     """The smallest key after all keys with this prefix; None if every later key has the prefix."""
-    # A byte ff cannot be incremented, so increment the byte before it.
+    # A byte ff cannot be incremented, so drop the last ff bytes and increment the byte before them.
     front = prefix.rstrip(b"\xff")
     return front[:-1] + bytes((front[-1] + 1,)) if front else None
 

@@ -169,7 +169,7 @@ def _recover(run: Run, env: str, *, accept_loss: bool) -> RecoveryRun:
     if not accept_loss:
         plan.require_no_loss()
     if run.dry_run:
-        # Recovery does not need files from before the checkpoint, so it does not notice if they are missing.
+        # Recovery does not read files from before the checkpoint, so a dry run must also look for missing ones.
         lost_in(run, plan.seen, plan.files)
     config = with_orders(run, plan.seen, config_of(run))
     options = RepairOptions(dry_run=run.dry_run, backup_dir=run.backup_dir, lock_timeout_s=run.lock_timeout_s)

@@ -67,7 +67,7 @@ def recover_database(run: Run, storage: DiskStorage, *, accept_loss: bool, force
         # A dry run begins in the same state as the real one: after an interrupted repair was undone.
         seen = settlement.as_before(storage) if run.dry_run else storage
         found = recover(seen, options, dry_run=run.dry_run, backup=backup, listener=run.listener)
-        # Check this inside the block, because an empty directory is removed at its end.
+        # Look for saved bytes inside the block, because the end of the block removes an empty directory.
         saved_in = backup.root if backup is not None and has_saved(backup) else None
     duration_ms = int((time.monotonic() - started) * 1000)
     done = derby_recovered(storage.root, found, dry_run=run.dry_run, saved_in=saved_in, duration_ms=duration_ms)

@@ -182,7 +182,7 @@ def restore(
             _require_consent(run, target, plan, delta=delta)
             storage = saving(plan)
             put_files(repository, plan, storage, listener=run.listener)
-        # The marker keeps other processes from opening it, and the reset takes the lock itself.
+        # The reset takes the lock itself; the marker keeps other processes from opening the environment.
         if standing == NEW and address is not None:
             _reset(run, without_marker(storage), str(group), str(node), address)
         with _locked(run, disk):
@@ -198,7 +198,7 @@ def _is_there(repository: Repository, chosen: Chosen, disk: DiskStorage, standin
     Raises:
         RefusedError: it holds other files, and ``delta`` is not set.
     """
-    # A run that was killed after its last step has completed the result.
+    # A run that was killed after its last step has left the complete result.
     if not delta and standing != NEW and is_in_place(repository, chosen, disk):
         return True
     require_place(disk, delta=delta)

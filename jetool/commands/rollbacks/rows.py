@@ -44,7 +44,7 @@ class NestedPeriod(NamedTuple):
     rollback_start_lsn: Annotated[Lsn, "the RollbackStart"]
     rollback_end_lsn: Annotated[Lsn, "the RollbackEnd; null for a period that is open"]
     parent: Annotated[Lsn, "RollbackStart of the period around it; null for none"]
-    # Elements of this same class, which a shape cannot express.
+    # The elements have this class too, but a shape cannot refer to itself.
     children: Annotated[Records, "periods in it, latest first, with the same fields"]
     depth: Annotated[Int, "0 for a top-level period"]
     ln_count: Annotated[Int, "records that it took back, those of nested periods left out"]

@@ -5,8 +5,8 @@
                   <===]                                   <==========]
     VLSN          128                                     315
 
-``<`` is a matchpoint, ``]`` the RollbackStart after it, ``>`` one without a RollbackEnd. The axis is linear in bytes,
-so it shows how much each period rolled back. The numbers are VLSNs of matchpoints, as many as fit.
+``<`` is a matchpoint, ``]`` the RollbackStart after it, ``>`` a RollbackStart without a RollbackEnd. The axis is linear
+in bytes, so it shows how much each period rolled back. The numbers are VLSNs of matchpoints, as many as fit.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ def scale(
         begin, end = column(matchpoint), column(period.start_lsn)
         bar[begin : end + 1] = "=" * (end + 1 - begin)
         bar[end] = ">" if period.is_open else "]"
-        # Set this last, so that a period of one column shows its beginning.
+        # Draw the beginning last, because in a period of one column it replaces the end.
         bar[begin] = "<"
         vlsn = matchpoint_vlsn(report, period)
         text = "" if vlsn == NULL_VLSN else str(vlsn)
         begin = min(max(begin, len(_VLSN) + 1), columns - len(text))
-        # A blank on either side, or numbers would run into each other.
+        # Keep a blank on either side, so that numbers do not run into each other.
         if text and not "".join(vlsns[begin - 1 : begin + len(text) + 1]).strip():
             vlsns[begin : begin + len(text)] = text
     axis = f"|{'-' * (columns - 2)}|"

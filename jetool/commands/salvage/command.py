@@ -99,7 +99,7 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str, decod
         gc.enable()
     run.out.document(_result(done, sources, result, to, kind, dry_run=run.dry_run))
     counts = done.counts
-    # Recovery of no use counts too: a deletion may be among what is lost, and cannot be known.
+    # A source that could not be recovered counts too, because a deletion may be lost without a trace.
     gave_up = (
         counts["lost"]
         or counts["lost-nodes"]

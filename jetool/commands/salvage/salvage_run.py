@@ -30,7 +30,7 @@ def save(
     form: str,
     decodings: Sequence[DecodingPlan | None] | None = None,
 ) -> list[SavedDatabase]:
-    """Write all output below a directory; None writes nothing. Rows of the databases.
+    """Write all output below a directory (None: write nothing); returns the rows of the databases.
 
     Arguments:
         decodings: for each source, how its records are decoded in CSV and NDJSON; None for no decoding.

@@ -154,7 +154,7 @@ class _AvroFile:
 
 
 class _Appending(io.RawIOBase):
-    """A file object for the libraries that only appends."""
+    """The file object for the libraries; it can only append."""
 
     def __init__(self, write: Callable[[bytes], None]) -> None:
         super().__init__()
@@ -182,7 +182,7 @@ class _Appending(io.RawIOBase):
 
 
 def _in_utf8(row: Values) -> Values:
-    """A row with valid text for names; JE also allows database names that are not valid text."""
+    """A row whose names are valid UTF-8; JE also allows database names that are not."""
     if all(row[place] is None or row[place].isascii() for place in _NAMES):
         return row
     values = list(row)

@@ -389,7 +389,7 @@ class _Printing:
         if self._wanted:
             changes = (change for change in changes if self._wants(change.db, change.db_id))
         count = 0
-        # A transaction can be longer than memory.
+        # Print the changes in batches, because a transaction may not fit into memory.
         while batch := list(islice(changes, _BATCH)):
             count += len(batch)
             if self._files is not None and self._in_columns:
@@ -451,7 +451,7 @@ class _Printing:
             self._save(stream)
 
     def _save(self, stream: OutputStream) -> None:
-        """Save the position after everything up to it was printed."""
+        """Save the position; everything up to it has been printed."""
         position = self._subscriber.position
         if position is None:
             return

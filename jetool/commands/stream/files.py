@@ -1,9 +1,8 @@
 """Files of changes in a directory; each change is written exactly once.
 
 A file grows as ``changes.part``. When it is large or old enough, it is synced. Then the state of the stream, which
-contains the file's name, is replaced, and then the file is renamed. A run that is killed at any point leaves either the
-state before the file, so that the next run begins the file again, or the state after it, so that the next run renames
-the file.
+contains the file's name, is replaced, and then the file is renamed. If a run is killed before the state is replaced,
+the next run begins the file again; if it is killed after that, the next run renames the file.
 """
 
 from __future__ import annotations
@@ -187,7 +186,7 @@ class ChangeFiles:
         if self._storage.stat(PART) is None:
             return
         name = more.get(_FILE)
-        # The state includes the file, but the file is not yet renamed.
+        # The run was killed after it saved the state that names the file, and before it renamed the file.
         if isinstance(name, str) and name.startswith("changes-") and "/" not in name and not self._storage.stat(name):
             self._storage.rename(PART, name)
             self._storage.sync_directory()

@@ -8,15 +8,16 @@ from engine.rep.changes.subscriber import Quiet
 
 IDLE: Final = "idle"
 BEHIND: Final = "behind"
-# After 15 s the subscriber itself refuses a group that never reports durable VLSNs, with a better message.
+# Longer than 15 s, after which the subscriber itself refuses a group that never reports durable VLSNs, with a better
+# message.
 _DURABILITY_S: Final = 20.0
 
 
 class Idleness:
     """A timer for a stream that ends when nothing new arrives.
 
-    A transaction, a retraction, and a new highest VLSN count as news. Heartbeats and repeated entries do not, so a
-    server cannot delay the end without new data.
+    A transaction, a retraction, and a new highest VLSN count as news. Heartbeats and repeated entries do not count, so
+    a server cannot delay the end without new data.
 
     Arguments:
         idle_s: longest time without news.
@@ -24,8 +25,8 @@ class Idleness:
         now: the start time; all times are from ``time.monotonic``.
 
     Attributes:
-        quiet_s: at the end: seconds since the last news.
-        why: at the end: the missing data, or "".
+        quiet_s: seconds between the last news and the end.
+        why: the data that was missing at the end, or "".
     """
 
     def __init__(self, idle_s: float, timeout_s: float, now: float) -> None:
@@ -42,7 +43,7 @@ class Idleness:
         self._news = self._caught_up = now
 
     def ended(self, quiet: Quiet, newest_vlsn: int, now: float) -> str | None:
-        """Whether a quiet moment ends the stream: ``IDLE``, or ``BEHIND`` if something is missing; None: it is not.
+        """Why a quiet moment ends the stream: ``IDLE``, or ``BEHIND`` if data is missing; None if the stream continues.
 
         Arguments:
             newest_vlsn: the highest VLSN received in the current history.

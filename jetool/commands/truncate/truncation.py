@@ -1,4 +1,4 @@
-"""Cutting a log for a command: a preview, or lock, plan, consent, saved bytes and cut."""
+"""Cutting a log for a command: either a preview, or the cut itself with lock, plan, consent and saved bytes."""
 
 from __future__ import annotations
 

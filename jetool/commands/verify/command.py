@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from jetool.commands.vlsn.stream_check import ReplicationCheck
 
 _REP: Final = "rep"
-# Findings about files whose entries were not checked.
+# Codes of findings about files whose entries were not checked, and the reason in words.
 _UNREAD: Final = {UNREADABLE.code: "it cannot be read", UNSUPPORTED.code: "its log version is not supported"}
 
 
@@ -185,7 +185,8 @@ def _print(run: Run, env: str, report: Report, entries: int | None, code: int) -
 
 
 def _exit_code(report: Report, files: LogFiles, levels: list[str], *, strict: bool) -> int:
-    # Damage is a result, and the summary lists what was not checked. An unreadable file makes the check incomplete.
+    # Damage decides the exit code even if a part was not checked, which the summary lists. A file that cannot be read
+    # only makes the check incomplete.
     if any(finding.severity == ERROR and finding.code not in _UNREAD for finding in report.findings):
         return exits.FINDINGS
     if any(finding.code == UNSUPPORTED.code for finding in report.findings):
@@ -194,7 +195,7 @@ def _exit_code(report: Report, files: LogFiles, levels: list[str], *, strict: bo
     if report.count(WARNING) and strict:
         codes.append(exits.WARNINGS)
     of_log = files.files if "log" in levels else last_files(files).files if "tail" in levels else ()
-    # Fewer files were read than exist, so one could not be opened.
+    # If fewer files were read than exist, a file could not be opened.
     if report.files < len(of_log) or _is_lost(report, levels):
         codes.append(exits.INCOMPLETE)
     return exits.worst(codes)

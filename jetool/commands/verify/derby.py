@@ -92,7 +92,7 @@ def verify_database(run: Run, storage: Storage, *, log_only: bool, strict: bool)
     database = DerbyDatabase(storage)
     files = len(DerbyLogFiles(database).numbers())
     report = verify(database, pages=not log_only, listener=run.listener)
-    # These come first, because files between two states explain most other findings.
+    # Findings about interrupted repairs come first, because files between two states explain most other findings.
     report = report._replace(findings=(*_of_repairs(storage), *report.findings))
     found = run.out.findings(RULES, [str(storage.root)])
     for one in report.findings:

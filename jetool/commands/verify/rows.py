@@ -32,7 +32,7 @@ class CheckSummary(NamedTuple):
 
 
 class JeFindingView:
-    """A finding in the form for renderers: None if the finding has no place."""
+    """A finding in the form for renderers; ``lsn`` and ``file`` are None if the finding has no place."""
 
     def __init__(self, finding: Finding) -> None:
         self.code, self.severity, self.message = finding.code, finding.severity, finding.message

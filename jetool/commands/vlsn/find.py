@@ -61,7 +61,7 @@ def _find(run: Run, env: str, index: VLSNIndex, number: int) -> int:
 
     bucket, start, end = index.lte_bucket(number), index.lte_lsn(number), index.gte_lsn(number)
     storage = StreamNode.open_storage(env)
-    # The entry of the restore marker is not part of the stream.
+    # Leave out the restore marker, whose entry is not part of the stream.
     log = scan_log(storage, list_log_files(storage))
     try:
         found = find_vlsn(log, number, start, end)

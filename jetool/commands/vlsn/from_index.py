@@ -71,7 +71,7 @@ def vlsn_range(run: Run, env: str, source: str) -> int:
 def _both(run: Run, env: str, node: StreamNode) -> int:
     by_log = range_of_log(node.facts)
     if node.has_neither:
-        # Recovery would find no index, whatever part of the log it replays.
+        # The log holds neither a stream nor an index, so recovery is not needed.
         note_writer(run, node.storage)
         note_stand_alone(run, env)
         run.out.document(_side_by_side(by_log, None, []))
@@ -116,10 +116,11 @@ def _differences(found: VLSNRange, facts: StreamFacts) -> list[str]:
     log = landmarks_of(facts)
     known = dict(zip(("last", "last_sync", "last_txn_end"), zip(found[1:], log[1:], strict=True), strict=True))
     if found.last_txn_end == NULL_VLSN and log[3] <= found.first:
-        # It was cut off, or forgotten when it became the first VLSN (D-10).
+        # The index need not know ``last_txn_end`` if that is at or before its first VLSN: it was cut off, or forgotten
+        # (D-10).
         del known["last_txn_end"]
     said = [f"{name}: index {here}, log {there}" for name, (here, there) in known.items() if here != there]
-    # The opposite is normal: the index is cut before files are deleted (R-VLSN-54).
+    # An index that begins later than the log is normal, since it is cut before files are deleted (R-VLSN-54).
     if found.first < log[0]:
         said.insert(0, f"first: index {found.first}, log {log[0]}")
     return said

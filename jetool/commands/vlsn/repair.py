@@ -100,7 +100,7 @@ def vlsn_rebuild(run: Run, env: str, force: bool) -> int:
         raise before.unread
     if not has_stream(before.node, before.view):
         raise not_replicated(env)
-    # Only problems that a new index repairs: gaps in the log and faults of the group remain.
+    # Count only findings that a new index repairs, not gaps in the log or faults of the group.
     wrong = [finding for finding in before.findings if finding.severity == ERROR and finding.code in _MENDED]
     if not wrong and not force:
         run.messages.notice(
@@ -109,7 +109,7 @@ def vlsn_rebuild(run: Run, env: str, force: bool) -> int:
         run.out.document(rebuilt(env, wrong, before.view.merged, None, dry_run=run.dry_run))
         return exits.DONE
     with repairing(run, env, COMMAND, config_of(run, rebuild_vlsn_index=True)) as repair:
-        # Check it while the environment is open, because the index belongs to the engine.
+        # Check the new index while the environment is open, because the index belongs to the engine.
         made, disagrees = _look(repair.environment.engine, before)
     made = made._replace(backup=repair.backup, saved_bytes=repair.saved_bytes)
     run.out.document(rebuilt(env, wrong, before.view.merged, made, dry_run=run.dry_run))

@@ -16,7 +16,7 @@ _UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 def given(ctx: click.Context | None, name: str) -> Any:
-    """The value of an eager option, or None when it was not given: Click uses a marker for that during parsing."""
+    """The value of an eager option. None if it was not given, for which Click has a marker during parsing."""
     value = ctx.params.get(name) if ctx else None
     return value if isinstance(value, str | tzinfo) else None
 
