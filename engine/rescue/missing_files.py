@@ -57,9 +57,9 @@ CUT: Final = "cut"
 UNKNOWN: Final = "unknown"
 STATES: Final = (MISSING, CLEANED, CUT, UNKNOWN)
 
-# Most numbers of a gap that are listed; a directory with files 0 and 7ffffffe has a gap of two billion.
+# Most missing numbers that are listed for a gap: between files 0 and 7ffffffe two billion are missing.
 _MOST_NUMBERS: Final = 100_000
-# Between two reports of progress.
+# Number of BINs between two reports of progress.
 _TOLD_BINS: Final = 64
 
 
@@ -250,7 +250,7 @@ class _Walk:
         bins = records = 0
         walked = 0.0
         lost: list[LostSubtree] = []
-        # The last element is the share of the tree below the node.
+        # The last element of a tuple is the estimated share of the tree that is below the node.
         todo: list[tuple[int, IN | None, bytes | None, bytes | None, int, float]] = []
         root = root_in_memory(db)
         if root is not None or db.has_root:

@@ -45,7 +45,7 @@ _CODE: Final = re.compile(r"[^\W\d_]{2,7} [0-9A-Z]{5} ?[:\uff1a]")
 _WIDTHS: Final = frozenset((72, 79, 80, 100, 120, 132, 160))
 _SHORTEST_BROKEN: Final = 60
 JAVA_FRAMES: Final = ("java.", "javax.", "jdk.", "sun.")
-# The end of a value of several lines does not begin a message.
+# A line that begins with one of these ends a value of several lines; it does not begin a message.
 _CLOSING: Final = frozenset("\"'/>)]},;")
 
 

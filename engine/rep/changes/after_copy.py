@@ -27,7 +27,7 @@ from engine.rep.changes.position import CommitPoint, Position, Torn
 from engine.rep.group import committed_members
 from engine.storage.base import Storage
 
-# No transaction of a stream that begins there began earlier.
+# A stream that begins at this VLSN has no transactions that began before it.
 _WHOLE: Final = 1
 
 

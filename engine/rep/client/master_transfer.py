@@ -12,7 +12,7 @@ from engine.rep.client.group_state import GroupLook, look
 from engine.rep.peers import address_text
 from engine.rep.wire.group_lines import GROUP, GroupFailure, TransferMaster, TransferMasterResponse
 
-# Longer than the master waits, so that its own answer arrives.
+# Added to the time that the master waits, so that its answer still arrives.
 _MORE_S: Final = 2.0
 _ELECTABLE: Final = NODE_TYPES.index("electable")
 _UNCHANGED: Final = "the master is still the same"

@@ -103,7 +103,7 @@ class Seeker:
                 raise
             raise DisconnectedError(f"group {wanted} cannot be looked at", found=str(error)) from error
         self.group = found.group
-        # Any of them leads back, whichever was named.
+        # Later the group can be found through any of its nodes, even if one of the given nodes is gone.
         self._addresses = self._others([*self._addresses, *(node.address for node in found.nodes)])
         return found
 
@@ -121,7 +121,7 @@ class Seeker:
                 raise DisconnectedError(f"{node.said.master}, which {node.name} follows, cannot be reached")
 
     def learned(self, address: Address, master: str) -> MasterAnswer | None:
-        """The election result according to the master itself; other nodes will ask this node for it."""
+        """The election result according to the master itself; this node passes it on to nodes that ask."""
         try:
             answer = ask(self._network, address, LEARNER, self.group, MasterQuery(), self._step_s)
         except PeerError:
@@ -161,7 +161,7 @@ class Seeker:
     def _taken(self, error: NameInUseError) -> PeerError:
         """After an interruption the master may consider the old connection alive.
 
-        A name that stays in use is another node's.
+        If the name stays in use, it belongs to another node.
         """
         now = time.monotonic()
         self._taken_since = self._taken_since or now

@@ -47,7 +47,7 @@ class NetworkRestore:
         self._timeout_s = timeout_s
         self._listener = listener
         self._stopping = stopping
-        # The same for all attempts, so that a node recognises a resumed copy.
+        # The client id is the same for all attempts, so that a node recognises a resumed copy.
         self._client_id = new_client_id()
 
     def run(self, address: Address) -> int:

@@ -39,7 +39,7 @@ _CARRIERS: Final = (Entry.OP, Commit.OP)
 _COMMIT_BYTES: Final = 2
 _NOT_AWAITED: Final = bytes((0, NO_SYNC))
 _SINCE: Final = {kind.number: kind.since for kind in ENTRY_TYPES if kind.replicable}
-# Makes a record without the detour through its constructor, which counts where there are millions.
+# Makes a record without calling its constructor, which matters for millions of records.
 _new_tuple: Final = tuple.__new__
 
 
@@ -72,7 +72,7 @@ def split_stream(data: bytes, version: int) -> tuple[list[Arrived], int]:
                 at = after
                 continue
         limit = FEEDER.limit(op, version, client=False)
-        # Checked before waiting for that many bytes.
+        # Check the length before waiting for so long a message.
         if not 0 <= length <= limit:
             raise FormatError(f"message {op} of {FEEDER.service}", expected=f"0..{limit} bytes", found=str(length))
         if after > end:

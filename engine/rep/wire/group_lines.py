@@ -94,7 +94,7 @@ class EnsureNode(TextMessage):
 
 @text_message("ENRESP")
 class EnsureNodeResponse(TextMessage):
-    """It is a member, with this id."""
+    """The monitor is a member, with this id."""
 
     name: Annotated[str, FIELD]
     id: Annotated[int, NUMBER]

@@ -37,7 +37,7 @@ class Token(Generic[T]):
     Arguments:
         read: decodes the value of a field.
         write: makes the field.
-        rest: it takes all remaining fields, including bars, that later fields do not need.
+        rest: the value includes all following words and bars, except the words that later fields need.
         optional: it may be absent at the end.
     """
 
@@ -135,7 +135,8 @@ class LineTable:
         """The message of a line.
 
         Raises:
-            FormatError: that side does not send such a message, or its fields are wrong. No bytes raise another error.
+            FormatError: that side does not send such a message, or its fields are wrong. Invalid bytes raise no error
+                other than FormatError.
         """
         if len(line) > LONGEST_LINE:
             raise FormatError("line of a message", expected=f"up to {LONGEST_LINE} bytes", found=str(len(line)))

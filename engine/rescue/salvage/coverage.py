@@ -81,7 +81,7 @@ class VlsnCoverage:
             self._last = item.last_vlsn
             if self._first == NULL_VLSN:
                 entries = map(item.entry_at, item.positions(keeping(_IN_STREAM)))
-                # Without one the VLSNs of the stretch are in entries of other types.
+                # If none of these entries is replicated, the VLSNs of the stretch are in entries of other types.
                 self._first = next((one.vlsn for one in entries if one.replicated), item.last_vlsn)
 
     def _end(self) -> None:
@@ -90,7 +90,7 @@ class VlsnCoverage:
         self._first = self._last = NULL_VLSN
 
     def ranges(self) -> tuple[VlsnRange, ...]:
-        """First and last VLSN of each."""
+        """The ranges of VLSNs, in log order."""
         self._end()
         return tuple(self._ranges)
 

@@ -224,7 +224,7 @@ class Judge:
         return said
 
     def _aborted(self, found: list[tuple[int, KeyVersions]]) -> set[int]:
-        """VLSNs of aborted versions: a slot of another node may still have one from when the transaction was open."""
+        """VLSNs of aborted versions; a slot logged on another node before the abort may still have such a version."""
         return {
             row[4]
             for node, versions in found
@@ -303,7 +303,7 @@ class Judge:
         txn = version.txn
         time_ms: int | None = None
         if txn is not None:
-            # 0: damage has no time.
+            # A time of 0 means that damage destroyed the time.
             time_ms = self._fates.commit_time(node, txn) or None
         vlsn = NULL_VLSN if origin == TREE else version.vlsn
         fields = (
@@ -322,7 +322,7 @@ def _main_key(key: bytes) -> bytes | None:
 
 
 def _after_base(floor: int, verdicts: dict[int, Verdict]) -> dict[int, Verdict]:
-    """Records of the base, and changes of other nodes after its last VLSN."""
+    """Verdicts from the recovered base, and those of other nodes on changes after its last VLSN."""
     return {
         node: verdict
         for node, verdict in verdicts.items()

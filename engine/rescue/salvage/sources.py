@@ -160,7 +160,7 @@ def sources_of(nodes: Sequence[SalvageNode]) -> list[SalvageSource]:
     for members in _groups(nodes):
         group = next((node.survey.group for node in members if node.survey.group is not None), None)
         name = (group.name if group is not None else "") or members[0].env.rstrip("/").rpartition("/")[2] or "env"
-        # It becomes the name of a directory, so it must not lead elsewhere.
+        # The name becomes that of a directory, so it must not be a path to another place.
         name = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in name).lstrip(".")[:100]
         name = name or "env"
         while name in names:
