@@ -59,7 +59,7 @@ def look_after_end(log: DerbyLogFiles, end: ScanEnd) -> RecordsAfterEnd:
         first = first or found.instant
         last = found.instant
         if found.group & (record.COMMIT | record.PREPARED) and found.transaction is not None:
-            # Its flush never returned, so the commit was not acknowledged.
+            # The flush of this commit never returned, so the commit was not reported to the application.
             if found.instant < torn:
                 torn_commits += 1
                 continue

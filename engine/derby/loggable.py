@@ -107,7 +107,7 @@ _BY_CLASS: dict[type, Loggable] = {line.record: line for line in _LINES}
 
 
 def register(line: Loggable) -> None:
-    """Add the verbs of a page operation whose codec is registered. ValueError when it has verbs already."""
+    """Add the verbs of a page operation whose codec is registered. ValueError when the operation has verbs already."""
     if line.record in _BY_CLASS:
         raise ValueError(f"{line.record.__name__} has its verbs already")
     _BY_CLASS[line.record] = line

@@ -115,7 +115,7 @@ def _redone_bytes(storage: Storage, files: LogFiles) -> int:
 def _recover(storage: Storage, cover: CoverStorage) -> None:
     # While a reader has the environment open, no cleaner deletes a file.
     with files_kept(storage):
-        # A new file: the last one need not be copied. Refuses to lose commits after damage.
+        # Write to a new log file, so that the last one need not be copied; refuse to lose commits after damage.
         config = EnvironmentConfig(halt_on_commit_after_bad=True, force_new_file=True, guess_orders=True)
         Environment(cover, config).close()
         cover.finish()

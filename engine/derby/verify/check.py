@@ -201,7 +201,7 @@ def _missing(missing: tuple[MissingContainer, ...]) -> list[DerbyFinding]:
             severity=WARNING if one.loss == POSSIBLE else None,
         )
         for one in missing
-        # Its pages are reported one by one.
+        # Unreadable containers are left out, since their damaged pages are reported one by one.
         if one.loss != UNREADABLE
     ]
 

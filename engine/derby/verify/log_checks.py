@@ -1,7 +1,7 @@
 """Checks of the log: groups, chain, transactions, the end and what follows it.
 
-The scan starts at the first log file that exists, which may be older than recovery needs. When that older part is
-damaged a note says so, and a second scan starts at the undo low water mark, so that the part needed by recovery is
+The scan starts at the first log file that exists, which may be older than recovery needs. If that older part is
+damaged, a note reports it. A second scan starts at the undo low water mark, so that the part needed by recovery is
 always checked.
 
 The second scan follows three things at once. Transactions: every record belongs to one that has begun, except those of
@@ -95,7 +95,7 @@ def _check_older(log: DerbyLogFiles, start: Start) -> list[DerbyFinding]:
     """Log files before the undo low water mark, as far as they exist."""
     numbers = log.numbers()
     oldest = instant.file_of(start.undo_lwm)
-    # Only an unbroken run of files can be scanned up to the mark.
+    # Start at the first of the files that lead to the mark without a gap.
     while oldest - 1 in numbers:
         oldest -= 1
     try:

@@ -146,7 +146,7 @@ class _Container:
         self._path = container.path_of(key)
         self._ranges = ranges
         self._agreement = agreement
-        # Known from the allocation pages read so far; each precedes its pages.
+        # Pages in use, from the allocation pages read so far; each allocation page precedes the pages that it maps.
         self._in_use = in_use
         self.findings: list[DerbyFinding] = []
         self.pages = 0

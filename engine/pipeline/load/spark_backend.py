@@ -74,7 +74,7 @@ class SparkBackend:
         found = splits.opened(layout)
         if found is None:
             return self._opened_by_spark(layout)
-        # Executors of a cluster have directories of their own that a relative path would begin in.
+        # Use absolute paths: executors of a cluster have other working directories.
         return found._replace(files=tuple(_absolute(file) for file in found.files))
 
     def _opened_by_spark(self, layout: Layout) -> OpenSource:
