@@ -93,7 +93,7 @@ class Containers:
         self.unsynced: set[str] = set()
 
     def find(self, key: ContainerKey) -> Container | None:
-        """The container, or None if it has no file with a header. DamageError when that cannot be read."""
+        """The container, or None if it has no file with a header. DamageError when the header cannot be read."""
         known = self._known.get(key)
         if known is not None:
             return known
@@ -103,7 +103,8 @@ class Containers:
             return None
         front = self.file(path).read(0, container.HEADER_END)
         if len(front) < container.HEADER_END or not any(front):
-            # The creation of the file was interrupted: to all records but the create record the container is missing.
+            # The creation of the file was interrupted. The create record repeats it; for other records the file is
+            # missing.
             return None
         try:
             header = container.header_in(front)

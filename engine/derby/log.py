@@ -171,7 +171,7 @@ class DerbyLogFiles:
     def group_matches(self, checksum: Record) -> bool:
         """Whether the bytes covered by a checksum record exist and match it."""
         operation = checksum.operation
-        # A damaged length must not lead before the group, and only one algorithm is known.
+        # Refuse a damaged negative length, and any algorithm but CRC-32.
         if not isinstance(operation, Checksum) or operation.algorithm != CRC32 or operation.length < 0:
             return False
         number, position = instant.file_of(checksum.end), instant.position_of(checksum.end)

@@ -206,7 +206,7 @@ def _put_row(target: LivePage, slot: int, image: row.DecodedRow) -> None:
 
 
 def _renamed(image: row.DecodedRow, record_id: int) -> row.DecodedRow:
-    """The row on the page that has the record id of the operation."""
+    """The row of a record, under the record id that the operation gives it."""
     if image.header.record_id == record_id:
         return image
     return row.DecodedRow(image.header._replace(record_id=record_id), image.fields)

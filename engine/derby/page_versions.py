@@ -1,5 +1,4 @@
-"""The versions of pages according to the log, and the pages for which the log gives none, since their containers were
-filled without logging.
+"""The versions of pages according to the log, and containers that were filled without logging.
 
 Each record of a page must carry the version that the record before it led to, where a purge of n rows counts n
 (R-DRB-4); a break means that a record is missing. There is one exception (R-DRB-74). CREATE INDEX, COMPRESS_TABLE, DROP

@@ -171,7 +171,7 @@ def _compared(one: RecordExplanation, tables: _Tables, page_lsns: dict[PageKey, 
     at, undo = record.instant, tables.undo.get(record.instant)
     if one.action == explain.AFTER_END:
         return TextbookComparison(one, AFTER_END, None, instant.NONE, one.reason)
-    # Analysis would start at redoLWM, which stands for a checkpoint whose dirty page table is empty.
+    # Textbook analysis would start at a checkpoint; here redoLWM is its place, where the dirty page table was empty.
     if at < tables.start.redo_lwm:
         later = "; undo reaches it by prevLSN" if undo == UNDONE else ""
         reason = f"analysis starts at the checkpoint, {instant.show(tables.start.redo_lwm)}{later}"

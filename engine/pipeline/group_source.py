@@ -146,7 +146,7 @@ class GroupReader(DataSourceReader):
         self._options = options
 
     def read(self, partition: InputPartition) -> Iterator[Values]:  # noqa: ARG002 - Spark's signature
-        """Its rows."""
+        """The rows of a transaction."""
         settle_worker()
         events = self._options.subscriber(self._options.start).events()
         try:
@@ -192,10 +192,10 @@ class GroupStreamReader(SimpleDataSourceStreamReader):
         return iter(found), self._at
 
     def readBetweenOffsets(self, start: Offset, end: Offset) -> Iterator[Values]:  # noqa: N802 - Spark's name
-        """The same rows again.
+        """The rows between two offsets, for a batch that Spark repeats.
 
         Raises:
-            LostPositionError: the master no longer has them.
+            LostPositionError: the master no longer has these changes.
             RefusedError: the history of the group was replaced.
         """
         if start == end:

@@ -28,7 +28,7 @@ from engine.log.files import LogFile, LogFiles, list_log_files
 from engine.storage.disk import DiskStorage
 
 LEAST_TASK_BYTES: Final = 64 << 20
-# Threads are used for this number of environments or more; and the number of threads.
+# Least number of environments for which threads are used, and the number of threads.
 _MANY: Final = 16
 _AT_ONCE: Final = 16
 Asked = TypeVar("Asked")
@@ -159,7 +159,7 @@ def _listed(member: Member) -> EnvironmentListing:
 
 
 def each_at_once(ask: Callable[[Asked], Answer], asked: Sequence[Asked]) -> list[Answer]:
-    """Call a function for many items, in several threads, since the file system may be slow. In their order."""
+    """Results of a function for many items, in order; it runs in threads, since the file system may be slow."""
     if len(asked) < _MANY:
         return [ask(one) for one in asked]
     with ThreadPoolExecutor(_AT_ONCE) as pool:

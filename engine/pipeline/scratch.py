@@ -49,7 +49,7 @@ def _sweep(parent: Path) -> None:
         except OSError:  # being made, or another user's
             continue
         try:
-            # Without waiting: if the lock is held, the owner is alive.
+            # Do not wait for the lock: if it is held, the owner is alive.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path, ignore_errors=True)
         except OSError:

@@ -31,7 +31,7 @@ def require_new(directory: str) -> None:
     """Refuse an existing directory that is not empty.
 
     Raises:
-        RefusedError: it is not empty, or the path is a file or a link.
+        RefusedError: the directory is not empty, or the path is a file or a link.
     """
     path = Path(directory)
     if path.is_symlink():

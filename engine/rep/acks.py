@@ -237,7 +237,7 @@ class GroupGate:
         if awaited and self.needed:
             self._awaited.add(vlsn)
         durable = vlsn if self.electable < 2 else self.dtvlsn
-        # It never falls: replicas would treat that as damage.
+        # The DTVLSN never falls: replicas would treat that as damage.
         self._durable = durable = max(self._durable, durable)
         return Stamp(vlsn, self._node_id, durable)
 

@@ -181,7 +181,8 @@ def _told(env: Environment) -> Iterator[Transaction]:
     """A transaction that reports to its caller that it was committed, even if a later step fails.
 
     Raises:
-        CommittedError: it was. InsufficientAcksError: it was committed, but the group does not have it yet.
+        CommittedError: the transaction was committed before the error. InsufficientAcksError: it was committed, but the
+            group does not have it yet.
     """
     txn = env.begin()
     try:

@@ -85,7 +85,7 @@ def get_record(network: Network, address: Address, request: GetRequest, timeout_
 
     Raises:
         NotFoundError: there is no such database or record. RefusedError: the node has not replayed the VLSN in time.
-            DisconnectedError: it has gone. PeerError: the node refuses the call.
+            DisconnectedError: the node has gone. PeerError: the node refuses the call.
     """
     answer = _ask(network, address, RecordRequest(kind=RecordKind.GET, payload=encode_get(request)), timeout_s)
     if answer.kind != RecordKind.RECORDS:

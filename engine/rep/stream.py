@@ -64,7 +64,7 @@ def to_stream(vlsn: int, type_number: int, version: int, body: bytes) -> StreamE
     """Convert an entry to the form that is sent and compared.
 
     Raises:
-        UnsupportedError: its log version has no such form. FormatError: the body does not fit its type.
+        UnsupportedError: the log version has no such form. FormatError: the body does not fit the type of the entry.
     """
     if version < _LEAST_VERSION:
         raise UnsupportedError(
@@ -127,7 +127,7 @@ class StreamReader:
             yield form_of(raw)
 
     def raw(self) -> Iterator[RawEntry]:
-        """The same entries, in their log form."""
+        """The entries that iteration yields, in their log form."""
         for raw in self._raw():
             self.next_vlsn = raw.vlsn + 1
             yield raw
@@ -197,7 +197,7 @@ def form_of(raw: RawEntry) -> StreamEntry:
     """The form of an entry of this node's own log.
 
     Raises:
-        DamageError: it is malformed. UnsupportedError: see ``to_stream``.
+        DamageError: the entry is malformed. UnsupportedError: see ``to_stream``.
     """
     try:
         return to_stream(raw.vlsn, raw.type_number, raw.version, raw.body)

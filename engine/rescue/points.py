@@ -88,7 +88,7 @@ def parse_point(text: str) -> Point:
     """Parse a point, as in the table above; a time is in ISO 8601, in UTC unless it has a zone.
 
     Raises:
-        UsageError: it names none.
+        UsageError: the text is not a point.
     """
     kind, _, rest = text.strip().partition(":")
     try:

@@ -330,7 +330,7 @@ class _Recovery:
         release = self._database.likely_release(self._database.controls())
         # If both control files are damaged, the release is guessed from their remains.
         base = self._controls.chosen or Control(major=release[0], minor=release[1])
-        # Register the stubs on disk: their containers were removed before this checkpoint, which may delete them.
+        # Register the stubs on disk: this checkpoint may delete them, since their containers were removed before it.
         self._containers.adopt_stubs()
         points: tuple[TruncationPoint, ...] = ()
         # The pages are current now, so the database's own property table can be read like any other.

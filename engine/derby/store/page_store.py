@@ -292,7 +292,7 @@ class PageStore:
             self._log, analysis.end.append, buffer_bytes=options.buffer_bytes, switch_bytes=switch_bytes(self._database)
         )
         containers = Containers(self._database)
-        # Register the stubs on disk: their containers were removed before any later checkpoint, which deletes them.
+        # Register the stubs on disk: the next checkpoint deletes them, since their containers were removed before it.
         containers.adopt_stubs()
         self._copies = PageCopies(self._storage)
         cache = PageCache(containers, writer, max(options.cache_pages, _FEWEST_PAGES), copies=self._copies)

@@ -180,7 +180,7 @@ class StoreTransaction:
         """
         at, inclusive = (stop if reverse else start), not reverse
         while True:
-            # One leaf at a time, so that the latch is not held while the caller works.
+            # Read one leaf at a time, so that the latch is not held while the caller works.
             found = self._batch(name, at, inclusive=inclusive, reverse=reverse)
             for key, value in found:
                 if (start is not None and key < start) or (stop is not None and key >= stop):

@@ -4,8 +4,8 @@ A page does not hold its own number, and Derby does not check it either. A page 
 its container has a valid checksum, and queries lose rows or find them twice. But a page of an index names its
 neighbours, and an index points to the rows of its table. Like Derby's SYSCS_CHECK_TABLE, this module compares both:
 
-* the right neighbour of a page names that page as its left one, on the same level, and only page 1 is the root
-  (DRB-IDX-001);
+* the right neighbour of a page is on the same level and names the page as its left neighbour, and only page 1 is the
+  root (DRB-IDX-001);
 * an index has one entry for each row of its table, with the same values (DRB-IDX-002).
 
 The second check looks up no row. For the table and for the index it computes sums over all rows or entries: of the
@@ -315,7 +315,7 @@ class _Index:
         self.keys = found.location
         keys = [0 if found.collated and kind in _STRINGS else kind for kind in found.formats[: found.location]]
         self.sums = _Sums(keys)
-        # By page number.
+        # Left and right neighbour and level of each page, by page number.
         self._left, self._right, self._level = array("q"), array("q"), array("q")
         self.broken: list[tuple[int, str]] = []
 

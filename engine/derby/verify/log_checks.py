@@ -163,7 +163,7 @@ class _Scan:
             self.bytes += one.end - one.instant
             if self.records % _STEP == 0:
                 self._listener.step("log", self.bytes, 0)
-            # Only the first inconsistency is reported; its consequences would hide it.
+            # Report only the first inconsistency; those that follow from it would hide it.
             if self.consistent:
                 try:
                     self.table.see(one)
@@ -196,7 +196,7 @@ def _check_end(log: DerbyLogFiles, start: Start, end: ScanEnd) -> list[DerbyFind
         following = log.path(instant.file_of(end.stopped_at) + 1)
         findings.append(finding("DRB-LOG-004", end.obstacle, file=following))
     after = look_after_end(log, end)
-    # One finding for the end: the most severe that applies.
+    # Report one finding for the end of the log: the most severe that applies.
     if after.commits:
         message = (
             f"{end.reason}; after it {plural(after.records, 'valid record')}, "

@@ -1,7 +1,7 @@
 """The pass over log files that collects ``Facts``: every entry is read and its checksum tested, few bodies are decoded.
 
-Damage is skipped. An unreadable file is noted with the reason, and the pass continues with the next one:
-one bad disk must not hide the other files.
+Damage is skipped. An unreadable file is noted with the reason, and the pass continues with the next one: one bad disk
+must not hide the other files.
 
 Few bodies are decoded: checkpoints, rollbacks, FileSummaryLNs, the record of the replication group, and, among the ends
 of transactions, the last one and every n-th. The task that reads the end of the log calls ``engine.inspect.survey`` to

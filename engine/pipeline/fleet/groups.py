@@ -120,7 +120,7 @@ def rank(nodes: list[FleetNode]) -> list[RankedNode]:
         members.sort(key=lambda node: (tuple(-value for value in node.ranking), node.env))
         place = 0
         for index, node in enumerate(members):
-            # Nodes with equal positions share a rank, and as many ranks are skipped after them: 1, 1, 3.
+            # Equal nodes share a rank, and the following ranks are skipped: 1, 1, 3.
             if not index or node.ranking != members[index - 1].ranking:
                 place = index + 1
             found.append(RankedNode(node, place))

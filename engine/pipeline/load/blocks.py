@@ -70,7 +70,7 @@ class LNBlock:
 
     def sizes(self, keys: Binary, values: Binary) -> Numbers:
         """Sizes of the entries, including headers."""
-        # The two elements of ``_before`` have the same length.
+        # All values of ``_before`` have the same length.
         fixed = HEADER_BYTES + len(self._before[0])
         return fixed + packed_lengths(values.lengths) + values.lengths + keys.lengths
 

@@ -75,7 +75,7 @@ def open_source(backend: Backend, layout: Layout, wanted: RecipeRequest, keep: s
     """Inspect a source, and decide how its records become keys and values. The recipe names no staging directory yet.
 
     Raises:
-        UsageError: the options do not fit the source. JobError: it cannot be read.
+        UsageError: the options do not fit the source. JobError: the source cannot be read.
     """
     with failures.explained("the source could not be read", consequence=UNCHANGED, hint=_AGAIN):
         opened = backend.open(layout)
@@ -182,7 +182,7 @@ def _write_rejects(recipe: Recipe, outcomes: list[PartRead], directory: Path, ac
         Path of the file; None when nothing was rejected.
 
     Raises:
-        StorageError: it cannot be written.
+        StorageError: the file cannot be written.
     """
     paths = [outcome.rejects for outcome in outcomes if outcome.rejects is not None]
     if not paths:

@@ -89,7 +89,7 @@ class Feed:
 
         Raises:
             LongHistoryError: the master refuses VLSN 1; VLSN 2 is possible over another connection.
-            LostPositionError: the master no longer has the VLSN. NotFoundError: it does not have it yet.
+            LostPositionError: the master no longer has the VLSN. NotFoundError: the master does not have it yet.
         """
         if not self._stream.has_typed_requests:
             start = self._untyped(wanted)
@@ -123,8 +123,8 @@ class Feed:
 
         Raises:
             LostPositionError: the master no longer has this position.
-            RewrittenError: it has another entry there, and the position must not move.
-            BehindError: its log ends before the position, which must not move.
+            RewrittenError: the master has another entry there, and the position must not move.
+            BehindError: the master's log ends before the position, which must not move.
         """
         last = position.last
         if last is None:

@@ -41,7 +41,7 @@ class CommitPoint(NamedTuple):
         """Whether an entry is this commit.
 
         Raises:
-            FormatError: it is malformed.
+            FormatError: the entry is malformed.
         """
         if entry.vlsn != self.vlsn or entry.type_number != COMMIT:
             return False

@@ -166,7 +166,7 @@ class Subscriber:
             LostPositionError, RewrittenError: as ``Feed``.
             StalledError: the caller does not keep up with the group.
             NoMasterError: there was no master for longer than ``patience_s``.
-            PeerError, RefusedError, UnsupportedError: it is another group, or it refuses this node.
+            PeerError, RefusedError, UnsupportedError: a node belongs to another group, or refuses this node.
         """
         self._missing_since = time.monotonic()
         pause = _FIRST_PAUSE_S

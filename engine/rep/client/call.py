@@ -118,8 +118,8 @@ class Call:
         """Receive the next message, which must be one of the given classes.
 
         Raises:
-            DisconnectedError: none came.
-            PeerError: it is another message, or not a message.
+            DisconnectedError: no message arrived.
+            PeerError: another message arrived, or invalid bytes.
         """
         deadline = self._deadline()
         try:
@@ -161,7 +161,7 @@ class Call:
         """Receive unframed bytes, at least one and at most ``most``.
 
         Raises:
-            DisconnectedError: they arrive too slowly, or the connection ended.
+            DisconnectedError: the bytes arrive too slowly, or the connection ended.
         """
         while not (data := self._inbox.raw(most)):
             self._paced(self._timeout_s, None)

@@ -70,7 +70,7 @@ class FeederStream:
             kind: the type of request; not sent if the version has no types.
 
         Raises:
-            DisconnectedError: it has gone. PeerError: the answer is invalid.
+            DisconnectedError: the master has gone. PeerError: the answer is invalid.
         """
         # The master reads backward only: another order would end it.
         assert self._asked is None or vlsn < self._asked, (vlsn, self._asked)

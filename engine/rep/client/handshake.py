@@ -104,7 +104,7 @@ def check_release(je_version: str, peer: str, *, force: bool) -> None:
     """Refuse a release that was never tested with this protocol.
 
     Raises:
-        UnsupportedError: it is outside of 7.3 to 25.3, without ``force``.
+        UnsupportedError: the release is outside of 7.3 to 25.3, and ``force`` is not set.
     """
     found = _NUMBERS.match(f"{je_version}.")
     release = (int(found[1]), int(found[2])) if found is not None else (0, 0)

@@ -75,7 +75,7 @@ def transfer_master(network: Network, plan: Transfer, timeout_s: float) -> None:
         timeout_s: how long the master waits for the member to catch up.
 
     Raises:
-        RefusedError: the master refuses. PeerError: it cannot be reached.
+        RefusedError: the master refuses. PeerError: the master cannot be reached.
     """
     message = TransferMaster(nodes=(plan.node,), timeout_ms=int(timeout_s * 1000), force=False)
     answer = ask(network, plan.master_address, GROUP, plan.group, message, timeout_s + _MORE_S)

@@ -197,7 +197,8 @@ class ReplicaFeed:
         source = Outflow(self._engine, vlsn)
         self.reached_vlsn = vlsn - 1
         if self.fed.acknowledges:
-            # Only after the source exists: a replica that cannot be fed must not allow commits to begin.
+            # Count the replica as connected only after the source exists: one that cannot be fed must not allow commits
+            # to begin.
             self._gate.connected(self.fed.name)
         self._sender = threading.Thread(target=self._send, args=(source,), name=f"feeder {self.fed.name}", daemon=True)
         self._sender.start()

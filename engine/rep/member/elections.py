@@ -122,7 +122,7 @@ class Voter:
         """Refuse to continue with a master after another node was elected, or accepted here.
 
         Raises:
-            DisconnectedError: one was.
+            DisconnectedError: another node was elected or accepted.
         """
         if not self.follows(master):
             raise DisconnectedError(f"{master} is not known to be the master any more")
@@ -188,7 +188,7 @@ class Voter:
 
 
 def _best(promises: list[Promise]) -> Suggestion:
-    """The node with the latest log.
+    """The suggestion of the node with the latest log.
 
     Raises:
         DisconnectedError: that node must not be elected.

@@ -114,11 +114,11 @@ class Home:
             self.open()
 
     def open(self) -> None:
-        """Open it, or make an empty one.
+        """Open the environment, or create an empty one.
 
         Raises:
-            JetoolError: as ``Environment``. UsageError: it is not replicated. UnsupportedError: its log version is
-                later than the one used here for entries of the stream.
+            JetoolError: as ``Environment``. UsageError: the environment is not replicated. UnsupportedError: its log
+                version is later than the one used here for entries of the stream.
         """
         env = Environment(self._storage, replica_config(self._config.environment), self._listener)
         if not env.replicated:
@@ -224,7 +224,7 @@ class Home:
         """Check that a majority of the electable members follows the master, before commits are given up for it.
 
         Raises:
-            DisconnectedError: they do not, or not yet.
+            DisconnectedError: no majority follows the master, or not yet.
         """
         voters = [node for node in found.nodes if node.member is not None and node.member.type == ELECTABLE]
         followers = [

@@ -54,7 +54,7 @@ class MasterLink:
         """The master's entry at a VLSN, which must be lower than all requested before.
 
         Raises:
-            DisconnectedError: it has gone. PeerError: a message is invalid.
+            DisconnectedError: the master has gone. PeerError: a message is invalid.
         """
         answer = self._stream.ask(vlsn, DEFAULT)
         if answer is None:

@@ -114,7 +114,7 @@ class Seeker:
         """Refuse an election while another member follows a master, even if that master cannot be reached from here.
 
         Raises:
-            DisconnectedError: one does.
+            DisconnectedError: another member follows a master.
         """
         for node in found.nodes:
             if node.said is not None and node.state == "REPLICA" and node.name != self._config.name:
@@ -134,7 +134,7 @@ class Seeker:
 
         Raises:
             DisconnectedError: the master has gone. PeerError: it refuses this node. RefusedError: its clock is off.
-            NameInUseError: it has had another connected node of this name for too long.
+            NameInUseError: another node of this name has been connected for too long.
         """
         members, config = self._home.members(), self._config
         uuid = (members.group.uuid_high, members.group.uuid_low) if members is not None else UNKNOWN_UUID

@@ -60,7 +60,7 @@ from engine.vlsn.vlsn_range import VLSNRange
 
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 8.0
-# Without a master the group stops.
+# A shorter pause for nodes that vote, since a group without a master cannot commit.
 _VOTER_PAUSE_S: Final = 1.0
 _WATCH_S: Final = 2.0
 # The master is gone, or is not master yet: the next round may find it.

@@ -92,7 +92,7 @@ class FileList(Protocol):
         """Release it."""
 
     def release(self) -> None:
-        """None of them is."""
+        """Release all files."""
 
 
 class CopyHost(Protocol):
@@ -182,7 +182,7 @@ class EngineFiles:
         self._protected[name].release()
 
     def release(self) -> None:
-        """None of them is."""
+        """Release all files."""
         for protection in self._protected.values():
             protection.release()
 

@@ -84,7 +84,7 @@ class Port:
         """Bind the address; callers are refused until ``start``.
 
         Raises:
-            StorageError: it cannot be listened on.
+            StorageError: the address cannot be bound.
         """
         self._port.bind()
 

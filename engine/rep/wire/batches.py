@@ -94,7 +94,7 @@ def join_stream(sent: Sequence[WireEntry | Commit], version: int) -> bytes:
     """Encode messages of a feeder: a Commit that awaits an acknowledgement is given as a message, others as entries.
 
     Raises:
-        FormatError: one does not decode to an equal one, or is not an entry of a stream.
+        FormatError: a message does not decode to an equal one, or is not an entry of a stream.
     """
     frames: list[bytes] = []
     for one in sent:

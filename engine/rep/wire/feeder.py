@@ -197,7 +197,7 @@ class DBIdRequest(Message):
 
 @message(14, since=8)
 class DBIdResponse(Message):
-    """That id."""
+    """The id of the requested database."""
 
     id: Annotated[int, LONG]
 

@@ -134,7 +134,7 @@ class TransferMaster(TextMessage):
 
 @text_message("TMRESP")
 class TransferMasterResponse(TextMessage):
-    """It is this one."""
+    """The node that has become the master."""
 
     winner: Annotated[str, FIELD]
 

@@ -225,7 +225,7 @@ def choice(*choices: str) -> Token[str]:
 
 
 def or_empty(token: Token[T]) -> Token[T | None]:
-    """The same, or None for an empty field."""
+    """A field type like the given one, but None for an empty field."""
     return Token(
         lambda word: token.read(word) if word else None, lambda value: "" if value is None else token.write(value)
     )
@@ -249,12 +249,12 @@ PROBLEMS: Final = (BAD_FORMAT, VERSION_MISMATCH, GROUP_MISMATCH, NOT_A_MEMBER)
 
 @text_message("OK")
 class OkReply(TextMessage):
-    """It has been done."""
+    """The request was executed."""
 
 
 @text_message("FAIL")
 class FailReply(TextMessage):
-    """It has not."""
+    """The request failed, with the reason."""
 
     text: Annotated[str, SENTENCE]
 

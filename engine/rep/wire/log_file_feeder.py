@@ -98,7 +98,7 @@ class FileStart(Message):
 
 @message(7)
 class FileEnd(Message):
-    """They were these."""
+    """The end of a file's bytes, with the name and length of the file."""
 
     name: Annotated[str, TEXT]
     length: Annotated[int, LONG]

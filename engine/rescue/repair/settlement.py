@@ -90,7 +90,7 @@ def saved_by(disk: DiskStorage, pending: PendingRepair) -> DiskStorage:
     """The backup directory that a marker names.
 
     Raises:
-        RefusedError: it is missing, or belongs to another environment.
+        RefusedError: the directory is missing, or belongs to another environment.
     """
     backup = DiskStorage(pending.backup, follow=False)
     owner = journal.read_manifest(backup).get("database")

@@ -109,7 +109,7 @@ class Salvage:
             yield from batch
 
     def batches(self) -> Iterator[list[Salvaged]]:
-        """The same in batches, each of one database."""
+        """The records and findings of ``rows`` in batches, each of one database."""
         total = sum(file.size_bytes for _, node in self._nodes for file in node.files.files)
         done = 0
         try:

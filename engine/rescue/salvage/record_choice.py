@@ -81,10 +81,10 @@ class Judge:
         self._members = [members[database.source] for database in databases]
         self._bins = [taker.bins for taker in takers]
         self._old_duplicates = [taker.old_duplicates for taker in takers]
-        # By database: the VLSN up to which the base of its source is complete; None without a base.
+        # For each database, the VLSN up to which the base of its source is complete; None without a base.
         bases = [None if source.base is None else source.floor for source in sources]
         self._floors: list[int | None] = [bases[database.source] for database in databases]
-        # By database: the VLSN from which on the nodes of its source have all VLSNs.
+        # For each database, the VLSN from which on the nodes of its source together have all VLSNs.
         covered = [covered_from(vlsns for node in source.nodes for vlsns in node.survey.vlsns) for source in sources]
         self._covered = [covered[database.source] for database in databases]
         self._duplicates = [database.db.duplicates for database in databases]

@@ -114,7 +114,7 @@ def recover_whole(env: str, files: LogFiles, survey: scan.LogSurvey, listener: L
         recovery = opened.engine.recovery
         prepared = len(recovery.fate.prepared)
         if prepared:
-            # Their changes are in doubt, which the log shows and the trees do not.
+            # The changes of prepared transactions are in doubt, which only the log shows.
             return plural(prepared, "transaction is", "transactions are") + " prepared and not decided", NULL_VLSN
         unfinished_tasks(opened)
         for name in opened.database_names():
@@ -130,7 +130,7 @@ def unfinished_tasks(env: Environment) -> list[ExtinctRange]:
     """Ranges of committed tasks that are not finished.
 
     Raises:
-        JetoolError: they cannot be read. Other internal records of JE do not matter here.
+        JetoolError: the records of tasks cannot be read; other internal records of JE do not matter here.
     """
     engine = env.engine
     with engine.latch:

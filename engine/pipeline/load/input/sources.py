@@ -88,7 +88,7 @@ def readable(path: str) -> Iterator[None]:
     """Read a file of the source.
 
     Raises:
-        JobError: it cannot be read; the error names the file.
+        JobError: the file cannot be read; the error names it.
     """
     import pyarrow as pa
 
