@@ -23,7 +23,7 @@ class Container:
     """One container.
 
     Attributes:
-        key: its name.
+        key: name of the container.
         header: the current header.
         header_dirty: whether the header on disk is older.
     """

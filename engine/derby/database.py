@@ -90,7 +90,7 @@ class DerbyDatabase:
         service: the service properties that Derby uses.
         device: the directory that holds ``log`` instead of the database, None without a ``logDevice``.
 
-    Raises: NotFoundError when it holds no Derby database.
+    Raises: NotFoundError when the directory holds no Derby database.
     """
 
     __slots__ = ("device", "service", "storage")

@@ -288,7 +288,7 @@ def check_rollback_limit(engine: Engine, plan: SyncupPlan, limit: int) -> None:
         limit: durable commits that may be lost (``je.rep.txnRollbackLimit``).
 
     Raises:
-        RollbackProhibitedError: there are more; it names file and offset for a manual cut.
+        RollbackProhibitedError: more would be lost; the error names file and offset for a manual cut.
     """
     commits, matchpoint = plan.passed.commits, plan.matchpoint
     if plan.passed.durable <= limit or matchpoint is None:

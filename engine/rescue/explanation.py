@@ -50,7 +50,7 @@ _OPENING: Final = (
     "com.sleepycat.je.dbi.EnvironmentImpl.finishInit",
 )
 _FOREIGN: Final = re.compile(r"\b(?:com\.sleepycat|org\.apache\.derby)[\w.$]*\.([A-Z]\w*(?:Exception|Error))\b")
-# JE's own words after a class of Java without frames.
+# JE's own text that follows the class of a Java exception without frames.
 _CLOSED: Final = re.compile(
     r"\bjava\.lang\.IllegalStateException: (?:Environment is closed\.|Database is closed\. State=\w+)\s*$"
 )
@@ -298,7 +298,7 @@ def _row_of_frame(incident: Incident) -> KnownMessage | None:
 
 
 def _by_frames(incident: Incident) -> _Verdict | None:
-    """The message of an incident without a known word: by the frames of JE or Derby at its top."""
+    """The message of an incident without a known word, found by the frames of JE or Derby at its top."""
     own = [frame for frame in incident.frames if not frame.startswith(JAVA_FRAMES)]
     if not own and any(_CLOSED.search(text.joined()) for text in incident.texts):
         row = _illegal_state(" ".join(text.joined() for text in incident.texts))

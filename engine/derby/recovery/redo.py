@@ -56,7 +56,7 @@ class Redo:
         self.skipped = 0
 
     def redo(self, one: Record) -> None:
-        """Repeat one record. DamageError if that is impossible."""
+        """Apply one record again. DamageError if that is impossible."""
         operation = one.operation
         try:
             if registry.is_page_operation(operation):

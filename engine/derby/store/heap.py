@@ -97,7 +97,7 @@ class Heap:
         return Location(number, record_id)
 
     def fetch(self, at: Location) -> HeapRow | None:
-        """A row with its complete value, or None if it is marked deleted. DamageError if it does not exist."""
+        """A row with its complete value, or None if it is marked deleted. DamageError if there is no such row."""
         target, slot = self._find(at)
         if target.rows[slot].deleted:
             return None

@@ -198,7 +198,7 @@ class StoreTransaction:
     def roll_back_to(self, savepoint: Savepoint) -> int:
         """Undo all changes since a savepoint; return the number of compensation records. Locks are kept.
 
-        Raises: UsageError if it belongs to another transaction, or a rollback went back beyond it.
+        Raises: UsageError if the savepoint belongs to another transaction, or a rollback went back beyond it.
         """
         if savepoint.transaction != self.number or savepoint.records > self._running.records:
             raise UsageError("the savepoint does not belong to this transaction")

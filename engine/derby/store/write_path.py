@@ -129,7 +129,7 @@ class Core:
             return RunningXact(number, internal=internal)
 
     def page(self, found: Container, number: int) -> Page:
-        """A page that must exist. DamageError if it does not."""
+        """A page that must exist. DamageError if it is missing."""
         target = self.cache.get(found, number)
         if target is None:
             raise DamageError(

@@ -79,7 +79,7 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
         pages: whether the pages of containers are checked too. Missing containers are found in either case.
         listener: receives progress of the steps ``log`` (bytes) and ``pages`` (containers).
 
-    Raises: UnsupportedError when it is encrypted or of an unknown release.
+    Raises: UnsupportedError when the database is encrypted or of an unknown release.
     """
     database.require_clear()
     controls = database.controls()

@@ -13,7 +13,7 @@ What these checks cannot detect is a page with the content of another page of it
 since a page does not hold its own number. ``agreement``, which is given the pages in use, can.
 
 Example: in ``crash-five-transactions`` page 1 of container 0x490 has version 14 on disk and the log holds records for
-it from version 14 to 18. An image with version 13 would be DRB-PAGE-004 (a record is missing in front), one with
+it from version 14 to 18. An image with version 13 would be DRB-PAGE-004 (an earlier record is missing), one with
 version 20 would be DRB-PAGE-005 (the log has lost its end).
 """
 

@@ -69,7 +69,7 @@ def merge_into(
         The result, and the number of refused records.
 
     Raises:
-        JetoolError: with the number of records merged before the error.
+        JetoolError: an error of the merge; it states the number of records merged before.
     """
     # The smallest key after the last merged one.
     low = None if state.after is None else state.after + b"\0"

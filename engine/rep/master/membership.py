@@ -31,7 +31,7 @@ class GroupDatabase:
 
     Arguments:
         env: led by this node.
-        gate: of its commits.
+        gate: the gate of the master's commits.
         changed: called with the name of a member and ``ADD`` or ``REMOVE`` after an addition or removal.
     """
 

@@ -38,7 +38,7 @@ from engine.rep.wire.values import NameIdPair
 from engine.vlsn.vlsn_range import VLSNRange
 
 _PLACES: Final = 64
-# Ids of nodes without a stored record, from the last one downward.
+# Ids of nodes without a stored record, assigned downward from the highest one.
 _LAST_ID: Final = (1 << 31) - 1
 _GUESTS: Final = 1024
 # If an old connection is silent for this time after the replica reconnected, it is dead: a replica answers a heartbeat
@@ -278,7 +278,7 @@ class Leadership:
                 elif (
                     self.gate.electable > 1
                     and durable > self.gate.stamped
-                    # After an empty commit with VLSN ``own`` no other is needed if replicas have only advanced to it.
+                    # Not if the replicas have only acknowledged the previous empty commit, whose VLSN is ``own``.
                     and durable != own
                     and time.monotonic() - stable_since >= _STABLE_S
                 ):

@@ -62,7 +62,7 @@ class Voter:
 
     Attributes:
         elected: the result of the last election known to this node.
-        acceptor: its vote.
+        acceptor: the promises and the vote of this node.
     """
 
     def __init__(

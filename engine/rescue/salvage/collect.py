@@ -73,7 +73,8 @@ class Salvage:
         self.counts: Counter[str] = Counter()
         self.lost_databases: list[str] = []
         self._numbers: dict[tuple[int, str], int] = {}
-        # By node whose records come from recovery, where finished tasks have left no records of their ranges.
+        # For each node whose records come from recovery, the ranges of unfinished tasks; finished tasks have left no
+        # records in their ranges.
         self._unfinished: dict[int, list[ExtinctRange]] = {}
         # Indexes of these lists are the numbers of nodes, across all sources.
         self._nodes = [(at, node) for at, source in enumerate(sources) for node in source.nodes]

@@ -110,7 +110,7 @@ class DatabaseLedger:
             self.pending.add(change.txn)
 
     def own(self, db_id: int, name: str) -> None:
-        """Note that a database has entries that only JE writes for itself, and its name."""
+        """Note id and name of a database with entries that JE writes only for its own databases."""
         self._own.add(db_id)
         self._own_names.add(name)
 

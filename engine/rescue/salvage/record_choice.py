@@ -91,7 +91,7 @@ class Judge:
         self._ordered = [not database.db.comparator for database in databases]
         self._extinct = extinct
         self._branches = branches
-        # Records in none of these databases take the fast path.
+        # Only records outside of these databases can take the fast path.
         self._has_extinct = frozenset(database for database, _ in extinct)
         self._has_lost = frozenset(database for (database, _), one in branches.items() if one.lost)
         self.below: Counter[int] = Counter()
@@ -176,7 +176,7 @@ class Judge:
             return 0
         self._plain_records += 1
         data, in_txn = best[2], best[1] & IN_TXN
-        # Same as ``confirm``, without the call for versions after the damage.
+        # The result is that of ``confirm``; versions after the damage need no call.
         confirmed = (newest >= bins.gap_end or bins.confirm(versions, newest)) and not self._unknown[database]
         self._plain_unconfirmed += not confirmed
         fields = (
