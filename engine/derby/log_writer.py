@@ -172,7 +172,7 @@ class DerbyLogWriter:
             self.switch()
 
     def switch(self) -> None:
-        """Continue in a new log file. Does nothing when the current one holds no record."""
+        """Continue in a new log file. Does nothing when the current file holds no record."""
         number, position = instant.file_of(self.end), instant.position_of(self.end)
         if position <= HEADER_SIZE:
             return

@@ -153,8 +153,8 @@ class RecordSourceReader(DataSourceReader):
         """Key ranges of every database.
 
         Raises:
-            NotFoundError: no environment has the database. DamageError: the log of one is damaged. JetoolError: one
-                cannot be recovered.
+            NotFoundError: no environment has the database. DamageError: the log of an environment is damaged.
+                JetoolError: an environment cannot be recovered.
         """
         found: list[DatabaseKeyRange] = []
         is_there = False

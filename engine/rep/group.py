@@ -188,8 +188,8 @@ def lead_alone(engine: Engine) -> None:
     """Write as the master of a group whose only electable member this is.
 
     Raises:
-        RefusedError: the group has other electable members, whose stream would diverge from this node's; or it has
-            none.
+        RefusedError: the group has other electable members, whose stream would diverge from this node's; or it has no
+            electable member.
     """
     members = read_membership(engine)
     electable = members.electable if members is not None else ()

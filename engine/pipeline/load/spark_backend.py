@@ -160,7 +160,7 @@ class SparkBackend:
 
 
 def _counted(work: Callable[[T], U], records_of: Callable[[U], int], tally: Tally, item: T) -> U:
-    """Runs on executors: the work on one item, its records added to a tally."""
+    """Runs on executors: do the work on one item, and add its records to a tally."""
     result = work(item)
     tally.add(records_of(result))
     return result

@@ -5,7 +5,7 @@ started by a node that has lost contact with it ends with the same master. Nodes
 are notified of the master when its term begins, and every minute.
 
 Example: node 2 starts, finds no master, and sends P; this master answers PR with ranking 9223372036854775806, node 2
-sends A for it, then RE to all: the master stays the same, by a later proposal.
+sends A for it, then RE to all: the master stays the same, now elected by a later proposal.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ class EngineFiles:
         if stat is None:
             raise NotFoundError("a file of the list has gone", file=f"{storage.root}/{file.path}")
         opened = storage.open(file.path)
-        # Checked after the file is open: a file that replaced it meanwhile would belong to another log.
+        # Test this after the file is open, since a file that has replaced it meanwhile would belong to another log.
         try:
             self.check()
         except JetoolError:

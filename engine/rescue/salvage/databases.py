@@ -115,7 +115,7 @@ class DatabaseLedger:
         self._own_names.add(name)
 
     def end(self, txn: int, *, committed: bool) -> None:
-        """The end of a transaction."""
+        """Note the end of a transaction."""
         if txn in self.pending:
             self.pending.discard(txn)
             (self._committed if committed else self._aborted).add(txn)

@@ -87,7 +87,7 @@ class Checkpoint(NamedTuple):
 
     Attributes:
         start_lsn, end_lsn: CkptStart and CkptEnd.
-        first_active_lsn: transactions with entries before it had ended at CkptStart.
+        first_active_lsn: every transaction with an entry before this LSN had ended at CkptStart.
         root_lsn: LSN of the DbTree; NULL_LSN: it was not logged again.
         version: log version of the file.
     """

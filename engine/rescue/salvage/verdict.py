@@ -23,8 +23,8 @@ log goes as far, knows the record and has not lost it, or has a newer version th
 
 A version is *confirmed* if no damage can hide a newer one or a deletion: it was logged after the last damage, or a slot
 leads to it in a BIN that was logged after the damage or belonged to the trees at a later checkpoint. A slot whose LN is
-missing confirms only if the transaction had ended. In a group it is enough if one node, whose log goes as far as the others',
-confirms it, or if the nodes together have every VLSN after it (``coverage``).
+missing confirms only if the transaction had ended. In a group it is enough if one node, whose log goes as far as the
+others', confirms it, or if the nodes together have every VLSN after it (``coverage``).
 
 Example, rows of one key: ``LN 100 committed | slot to 300 in a BIN at 400``: the version of 300 is lost, that of 100
 replaces it.
