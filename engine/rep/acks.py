@@ -213,7 +213,7 @@ class GroupGate:
                 raise RefusedError(
                     f"this node is no longer the master: {self._closed}", consequence="nothing was committed"
                 )
-            # Under the lock that ``hold`` takes, so that no commit gets past a transfer.
+            # Count the commit under the lock that ``hold`` takes, so that no commit slips past a transfer.
             self._under_way += 1
 
     def _not_begun(self) -> InsufficientReplicasError:

@@ -308,7 +308,8 @@ class _Walk:
             return fetch_node(self._engine.ctx, db, lsn)
         except (DamageError, FormatError):
             pass
-        # A delta needs a full version, which may be in another file. Mere damage is reported by verify.
+        # A delta needs a full version, which may be in another file. Damage within existing files is left to
+        # ``verify``.
         try:
             entry = self._engine.access.read(lsn)
             record = entry.record() if entry.type_number == DELTA_TYPE else None
@@ -456,7 +457,7 @@ class _LogWalk:
 
     def _branch(self, name: str, branch: LostBranch, *, internal: bool) -> None:
         if not self._absent.holds(branch.lsn):
-            # Mere damage is reported by verify.
+            # Damage within existing files is left to ``verify``.
             self.is_whole = False
             return
         self._absent.note(branch.lsn, name, node=True)

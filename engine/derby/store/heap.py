@@ -125,7 +125,7 @@ class Heap:
         if not target.has_room_to_replace(slot, DecodedRow(old.header, tuple(fields))):
             return False
         new = DecodedRow(old.header, self._image(running, columns, taken).fields)
-        # The new values for redo, the old ones for undo.
+        # The record holds the new values for redo, and the old ones for undo.
         data = row.encode_logged(_only_changes(new, old)) + row.encode_row(_only_changes(old, new))
         self._change(running, at.page, operations.Update, slot, at.record_id, data=data)
         return True

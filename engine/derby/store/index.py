@@ -127,7 +127,7 @@ class Index:
         slot, one = self._find(entry)
         old = one.decoded()
         out = bytearray()
-        # New field for redo, old field for undo, and the old row for the search.
+        # The record holds the new field for redo, the old field for undo, and the old row for the search.
         row.put_logged_field(out, RowField(0, column.encode_location(at)))
         row.put_field(out, old.fields[_LOCATION_FIELD])
         fields = operations.UpdateField, entry.record_id, True, slot, _LOCATION_FIELD

@@ -133,7 +133,7 @@ class Acceptor:
             yield
 
     def ended(self, proposal: Proposal) -> None:
-        """An election has ended."""
+        """Note that the election of a proposal, or a later one, has ended."""
         with self._changed:
             if self._pending is not None and proposal >= self._pending:
                 self._pending = None

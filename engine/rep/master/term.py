@@ -4,8 +4,8 @@
   has been ahead of the last one in the log for some seconds, a commit without an LN carries it to all nodes.
 * As in JE 18.3, a term begins without an entry of its own; transactions left open by an earlier master are aborted, as
   part of the stream.
-* If a replica reconnects while its old connection seems alive, the new connection replaces the old one if that is dead;
-  otherwise the replica gets the error that its name is in use.
+* If a replica reconnects while its old connection exists, the master tests that connection. If it is dead, the new
+  connection replaces it; otherwise the replica gets the error that its name is in use.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def cut_short(storage: Storage, files: LogFiles) -> dict[int, int]:
 def gap_end(storage: Storage, files: LogFiles, damages: Iterable[Damage]) -> int:
     """The LSN at which the last gap ends; NULL_LSN without one."""
     ends = [make_lsn(number + 1, 0) for number in (*files.missing(), *cut_short(storage, files))]
-    # Like a broken link, an unreadable file is damage of length 0.
+    # An unreadable file is damage of length 0, and so is a broken link; the reason distinguishes them.
     ends += [
         make_lsn(file_of(one.lsn) + 1, 0) if one.reason == "unreadable" else one.end_lsn
         for one in damages
