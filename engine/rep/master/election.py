@@ -119,7 +119,7 @@ class Acceptor:
 
     @contextmanager
     def committing(self) -> Iterator[None]:
-        """A block for work that changes the ranking of the log: after the current election, before the next promise."""
+        """A block for work that changes the ranking of the log; it waits for a pending election and delays promises."""
         with self._changed:
             while self._pending is not None:
                 left = self._until - time.monotonic()
