@@ -42,7 +42,7 @@ class LogGuard(Protocol):
 
 
 class NoLog:
-    """The guard for pages that are written to an overlay only: there is no log to flush."""
+    """The guard for pages that are written only to an overlay; there is no log to flush."""
 
     __slots__ = ()
 
@@ -54,7 +54,7 @@ class WriteNotice(Protocol):
     """Is called with the ranges about to be overwritten, so that they can be saved in one step."""
 
     def protect(self, ranges: list[tuple[str, int, int]]) -> None:
-        """Save the old bytes of ranges (path, offset, length)."""
+        """Save the old bytes of ranges, each given by path, offset and length."""
 
 
 class PageCache:
@@ -98,7 +98,7 @@ class PageCache:
         Raises: DamageError when its checksum or its content is wrong (R-DRB-33).
         """
         key = CacheKey(found.key, number)
-        # Taken out and put in again: the dict's order is the order of use.
+        # Remove the page and insert it again: the order of the dict is the order of use.
         cached = self._pages.pop(key, None)
         if cached is None:
             cached = self._read(found, number)
@@ -134,19 +134,19 @@ class PageCache:
 
     def write_all(self) -> int:
         """Write every changed page, then every changed container header, and sync; the number of pages."""
-        # Computed again below: writing page 0 also writes its header.
+        # These are determined again after the pages are written, since writing page 0 also writes its header.
         headers = self.containers.changed_headers()
         if not self._dirty and not headers:
-            # Evicted pages may have been written without a sync.
+            # Nothing is left to write, but evicted pages may have been written without a sync.
             self._sync()
             return 0
         self._guard.before_pages()
         if self._copies is not None:
-            # A header is written with its page, and the page was copied.
+            # Add page 0 of each changed header: the header is then written with a page that has a copy.
             for one in headers:
                 self.get(one, 0)
                 self.changed(one, 0)
-        # With copies this includes page 0 of every changed header.
+        # If there are copies, these keys include page 0 of every changed header.
         keys = sorted(self._dirty)
         if self._notice is not None:
             self._notice.protect([self._range(key) for key in keys])
@@ -160,7 +160,7 @@ class PageCache:
     def _sync(self) -> None:
         self.containers.sync()
         if self._copies is not None:
-            # Only after the sync: until then a torn page can be repaired from its copy only.
+            # Restart the copies only after the sync: until then a torn page can only be repaired from its copy.
             self._copies.forget()
 
     def _range(self, key: CacheKey) -> tuple[str, int, int]:

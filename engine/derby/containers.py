@@ -23,7 +23,7 @@ class Container:
     """One container.
 
     Attributes:
-        key: its name.
+        key: name of the container.
         header: the current header.
         header_dirty: whether the header on disk is older.
     """
@@ -45,7 +45,7 @@ class Container:
     def read_page(self, number: int) -> bytes:
         """The bytes of a page; fewer, or none, if the file ends earlier.
 
-        Raises: FormatError when no file could be that long.
+        Raises: FormatError when the page number is so high that no file could be that long.
         """
         if number > _LARGEST_PAGE:
             raise FormatError("a page number is out of range", found=str(number))
@@ -93,7 +93,7 @@ class Containers:
         self.unsynced: set[str] = set()
 
     def find(self, key: ContainerKey) -> Container | None:
-        """The container, or None if it has no file with a header. DamageError when that cannot be read."""
+        """The container, or None if it has no file with a header. DamageError when the header cannot be read."""
         known = self._known.get(key)
         if known is not None:
             return known
@@ -103,7 +103,7 @@ class Containers:
             return None
         front = self.file(path).read(0, container.HEADER_END)
         if len(front) < container.HEADER_END or not any(front):
-            # Its creation was interrupted: the create record recreates it; any other record finds the container
+            # The creation of the file was interrupted. The create record repeats it; for other records the file is
             # missing.
             return None
         try:
@@ -163,7 +163,7 @@ class Containers:
         found = self.find(key)
         self.stubs[key] = at
         if found is None:
-            # No header to write into a stub: the file is missing, or its creation was interrupted.
+            # There is no header for a stub: the file is missing, or its creation was interrupted.
             self._remove_file(container.path_of(key))
             return
         stub = container.stub_path_of(key)
@@ -203,7 +203,8 @@ class Containers:
                 continue
             for name in self._storage.names(directory):
                 parts = container.number_of(name)
-                # Instant 0 lies before every low water mark, so the next checkpoint drops them.
+                # Stubs found here get instant 0, which lies before every low water mark, so the next checkpoint deletes
+                # them.
                 if parts is not None and parts[0]:
                     self.stubs.setdefault(ContainerKey(int(directory[3:]), parts[1]), 0)
 

@@ -52,7 +52,7 @@ class LogPlace(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name of its operation."""
+        """The name of the record's operation."""
         return registry.type_of(self.record.operation).name
 
 
@@ -193,7 +193,7 @@ def _problem(image: MemoryStorage, expected: dict[str, str]) -> str | None:
         if _state(image) != expected:
             return "pages differ from those of a recovery that was not interrupted"
         before = image.contents()
-        # A second run on its result must find a clean database and leave every byte alone.
+        # A second recovery must find a clean database and leave every byte unchanged.
         recover(image)
     except JetoolError as error:
         return str(error)
@@ -205,7 +205,7 @@ def _state(storage: MemoryStorage) -> dict[str, str]:
     found = {}
     for path, data in storage.contents().items():
         parts = container.number_of(path.rpartition("/")[2])
-        # Container files only: the log differs by the CLRs of the interrupted run.
+        # Compare only container files: the log differs by the CLRs of the interrupted run.
         if parts is None or parts[0]:
             continue
         header = container.header_in(data)

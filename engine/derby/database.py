@@ -90,7 +90,7 @@ class DerbyDatabase:
         service: the service properties that Derby uses.
         device: the directory that holds ``log`` instead of the database, None without a ``logDevice``.
 
-    Raises: NotFoundError when it holds no Derby database.
+    Raises: NotFoundError when the directory holds no Derby database.
     """
 
     __slots__ = ("device", "service", "storage")
@@ -221,7 +221,8 @@ class DerbyDatabase:
                 parts = container.number_of(name)
                 if parts is not None:
                     key = container.ContainerKey(int(directory[3:]), parts[1])
-                    # A crash between stub and removal leaves both: the container file counts.
+                    # A crash after a stub was written and before the file was removed leaves both: then the file
+                    # counts.
                     found[key] = parts[0] and found.get(key, True)
         return found
 
@@ -238,7 +239,7 @@ class DerbyDatabase:
     def lock(self) -> Lock:
         """Lock the database as a JVM does; RefusedError if another process has it open."""
         if self.storage.stat(LOCK_FILE) is None:
-            # A lock needs a file; ``recovery.unlock`` removes it unless a JVM created it.
+            # Create the lock file; ``recovery.unlock`` removes it unless a JVM created it.
             self.storage.open_rw(LOCK_FILE, create=True).close()
         return self.storage.lock(LOCK_FILE, LOCK_BYTE, exclusive=True)
 

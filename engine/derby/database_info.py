@@ -168,7 +168,7 @@ def _truncation_points(database: DerbyDatabase, log: DerbyLogFiles) -> tuple[Tru
     try:
         return (archive_point(log),) if keeps_log(database, PageCache(containers, NoLog())) else ()
     except DamageError:
-        # ``verify`` reports which page it is.
+        # A page is damaged; ``verify`` reports it.
         return ()
     finally:
         containers.close()
@@ -217,7 +217,7 @@ def is_clean(start: Start, end: ScanEnd, others: int, table: XactTable) -> bool:
         others: number of records from redoLWM on, without checksum records and those of the checkpoint transaction.
         table: the transaction table after the scan.
     """
-    # Without a checkpoint the whole log must be applied, even a short one.
+    # Without a checkpoint the database is not clean: the whole log must be applied, however short it is.
     quiet = start.checkpoint is not None and others == 0 and not table.losers()
     return quiet and not end.fuzzy and end.obstacle is None
 
@@ -229,7 +229,7 @@ class _Counter:
 
     def __init__(self, start: Start) -> None:
         self._start = start
-        # The transaction that wrote the checkpoint is the entry in its table that began last.
+        # In the table of a checkpoint, the entry that began last is the transaction that wrote the checkpoint.
         table = start.checkpoint.table if start.checkpoint is not None else None
         self._transaction = max(table, key=lambda entry: entry.first).transaction if table else None
         self.records = 0

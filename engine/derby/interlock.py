@@ -72,7 +72,7 @@ def check(
     if not accept_loss:
         _check_after_end(log, analysis)
     elif accept_file and analysis.after.commits:
-        # Otherwise they would stop the next run too, and Derby must not find them at a later log switch.
+        # Put the later log files aside: they would stop the next run too, and Derby must not find them at a log switch.
         for number in analysis.after.files:
             if log.exists(number):
                 _put_aside(log, number, "its transactions are given up", notes)
@@ -133,7 +133,7 @@ def _step_over(log: DerbyLogFiles, stopped_at: int, obstacle: str, notes: list[s
 def _put_aside(log: DerbyLogFiles, number: int, why: str, notes: list[str]) -> None:
     """Give a log file a name that Derby ignores."""
     path = log.path(number)
-    # The log reader may have the file open; it must not read on under the old name.
+    # The log reader may have the file open, and must not continue to read it under the old name.
     log.forget()
     log.database.storage.rename(path, f"{path}.aside")
     log.database.storage.sync_directory(LOG_DIRECTORY)

@@ -4,9 +4,10 @@ The end of the log is not recorded anywhere; it is found (derby-log-format.md 11
 complete record. At position p of file n:
 
 1. fewer than 4 bytes left: end. Fuzzy when p is not exactly the file's length.
-2. length word 0: end of this file. Without a next file: end of the log. A next file must be a log file of the right
-   number; when it is not, Derby refuses to boot (``ScanEnd.obstacle``). Its previous instant must be G, otherwise the
-   log ends here and the file is ignored. When it holds no record the log ends in it.
+2. length word 0: end of this file. Without a next file the log ends here. A next file must be a log file of the right
+   number; otherwise Derby refuses to boot (``ScanEnd.obstacle``). The previous instant in its header must be G;
+   otherwise the log ends here and the next file is ignored. If the next file holds no record, the log ends in the next
+   file.
 3. length word + 16 beyond the file: end, fuzzy.
 4. instant below G: end, fuzzy. Derby accepts an instant above G and then fails; here any instant but the right one ends
    the log, and ``ScanEnd.derby_fails`` says what Derby would do.
@@ -105,7 +106,7 @@ class DerbyLogFiles:
         return self._window[begin : begin + length]
 
     def _load(self, position: int, length: int) -> int:
-        """Make the window hold a part of the file as far as it exists; the part's offset in the window."""
+        """Read a part of the file into the window, as far as it exists; return the offset of the part in the window."""
         begin = position - self._start
         if begin < 0 or begin + length > len(self._window):
             assert self._file is not None
@@ -170,7 +171,7 @@ class DerbyLogFiles:
     def group_matches(self, checksum: Record) -> bool:
         """Whether the bytes covered by a checksum record exist and match it."""
         operation = checksum.operation
-        # A damaged length must not lead before the group, and only one algorithm is known.
+        # Refuse a damaged negative length, and any algorithm but CRC-32.
         if not isinstance(operation, Checksum) or operation.algorithm != CRC32 or operation.length < 0:
             return False
         number, position = instant.file_of(checksum.end), instant.position_of(checksum.end)
@@ -272,11 +273,11 @@ class ForwardScan:
             header = self.log.header(following)
         except DamageError as error:
             return self._stop("end marker, next file is not usable", fuzzy=False, obstacle=str(error))
-        # A leftover of an earlier log: its records do not follow these.
+        # The next file is a leftover of an earlier log: its records do not follow these.
         if header.previous_end != self._good_end:
             return self._stop("end marker, next file does not continue this one", fuzzy=False)
         self._at = instant.make(following, HEADER_SIZE)
-        # G stays after the last record; if the new file is empty, only the append position moves.
+        # G remains the end of the last record, even if the new file has none; only the append position moves.
         self._append = self._at
         return None
 
@@ -304,7 +305,7 @@ def backward(log: DerbyLogFiles, end: int) -> Iterator[Record]:
     at = end
     while True:
         number, position = instant.file_of(at), instant.position_of(at)
-        # The file holds nothing before this place, so the walk continues at the end of the previous file.
+        # No record of this file lies before the position, so the walk continues at the end of the previous file.
         if position <= HEADER_SIZE:
             previous = log.header(number).previous_end
             if previous == instant.NONE or not log.exists(instant.file_of(previous)):

@@ -2,7 +2,7 @@
 
 A damaged byte in the middle of the log looks like a torn tail. So the rest of the file, and every later log file, is
 searched for envelopes whose instant equals their position, whose two lengths agree and whose body decodes. Bytes that
-pass all three tests are a record, not a coincidence.
+pass all three tests count as a record, since a coincidence is practically impossible.
 
 Commits (and prepares) among them were reported to an application as durable. A tail without commits is the result of a
 crash during a write. So is a partly written group: its flush never returned, so its commits were not reported.
@@ -59,7 +59,7 @@ def look_after_end(log: DerbyLogFiles, end: ScanEnd) -> RecordsAfterEnd:
         first = first or found.instant
         last = found.instant
         if found.group & (record.COMMIT | record.PREPARED) and found.transaction is not None:
-            # Its flush never returned, so the commit was not acknowledged.
+            # The flush of this commit never returned, so the commit was not reported to the application.
             if found.instant < torn:
                 torn_commits += 1
                 continue

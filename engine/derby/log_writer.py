@@ -10,8 +10,8 @@ the next number; create it, write its header with the instant of the current end
 file and sync it; preallocate the new one.
 
 Example, recovery of ``crash-five-transactions``: the end is (1,42645). Nine CLRs and the abort end of transaction 196
-are placed from (1,42682) on; the flush at the end writes the checksum record at (1,42645), 419 bytes long its group,
-and everything to (1,43101) in one piece.
+are placed from (1,42682) on; the flush at the end writes everything to (1,43101) in one piece: the checksum record at
+(1,42645), and its group of 419 bytes.
 """
 
 from __future__ import annotations
@@ -172,13 +172,13 @@ class DerbyLogWriter:
             self.switch()
 
     def switch(self) -> None:
-        """Continue in a new log file. Does nothing when the current one holds no record."""
+        """Continue in a new log file. Does nothing when the current file holds no record."""
         number, position = instant.file_of(self.end), instant.position_of(self.end)
         if position <= HEADER_SIZE:
             return
         storage = self._log.database.storage
         following = self._log.path(number + 1)
-        # Left by a crash during an earlier switch; it holds no valid record.
+        # This file was left by a crash during an earlier switch; it holds no valid record.
         if storage.stat(following) is not None:
             storage.remove(following)
         new = storage.open_rw(following, create=True)

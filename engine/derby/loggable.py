@@ -1,7 +1,6 @@
 """The loggable operations and their three verbs: do, undo, compensate. One registry line for each page operation.
 
-* *Do* applies the encoded record to its page, by the same code in redo and, in a running store, for the change itself
-  (R-DRB-2).
+* *Do* applies the encoded record to its page, by the same code in redo and in a running store (R-DRB-2).
 * *Compensate* says which CLR undoes the operation: a *logical* one, which names page, version and row and may have to
   look for the row in a B-tree; a *physical* one for the operation's own page; or none (``compensate`` finds the place).
 * *Undo* is the action of a CLR, both when it is written and in redo (R-DRB-36): the operation that it compensates is
@@ -107,7 +106,7 @@ _BY_CLASS: dict[type, Loggable] = {line.record: line for line in _LINES}
 
 
 def register(line: Loggable) -> None:
-    """Add the verbs of a page operation whose codec is registered. ValueError when it has verbs already."""
+    """Add the verbs of a page operation whose codec is registered. ValueError when the operation has verbs already."""
     if line.record in _BY_CLASS:
         raise ValueError(f"{line.record.__name__} has its verbs already")
     _BY_CLASS[line.record] = line
@@ -141,7 +140,7 @@ def undo(target: Page, operation: registry.PageOperation, data: bytes, record_id
     Arguments:
         target: the page that the CLR names.
         operation: the operation that is undone.
-        data: the optional data of *its* record.
+        data: the optional data of that operation's record.
         record_id: the row that a logical CLR names, None for a physical one.
 
     Raises: FormatError when page and record do not fit together.

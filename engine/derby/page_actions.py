@@ -1,8 +1,8 @@
 """The changes of each page operation, and of its compensation, on the page: the functions behind ``loggable``.
 
 Every function takes the page, the operation and the optional data of the operation's record; an undo also takes the
-record id that a logical CLR names. None of them handles versions: the caller compares them and sets the new one.
-FormatError when page and record do not fit together; the page may be half changed then.
+record id that a logical CLR names. None of the functions handles versions: the caller compares them and sets the new
+one. They raise FormatError when page and record do not fit together; the page may be half changed then.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def do_purge(target: Page, operation: operations.Purge, _: bytes) -> None:
 
 
 def undo_purge(target: Page, operation: operations.Purge, data: bytes, _: int) -> None:
-    """Put them back at the same slots."""
+    """Put the purged rows back at the same slots."""
     cursor = FieldCursor(data)
     for index in range(len(operation.record_ids)):
         _rows_of(target).insert(operation.slot + index, row.read_row(cursor))
@@ -183,7 +183,7 @@ def _slot_of(target: Page, record_id: int) -> int:
 
 
 def _expect(target: Page, slot: int, record_id: int) -> LivePage:
-    """The page, if the row at the slot has that id."""
+    """The page; FormatError if the row at the slot has another id."""
     rows = _rows_of(target)
     found = rows.row_at(slot).record_id
     if found != record_id:
@@ -206,7 +206,7 @@ def _put_row(target: LivePage, slot: int, image: row.DecodedRow) -> None:
 
 
 def _renamed(image: row.DecodedRow, record_id: int) -> row.DecodedRow:
-    """The row with the record id of the operation."""
+    """The row of a record, under the record id that the operation gives it."""
     if image.header.record_id == record_id:
         return image
     return row.DecodedRow(image.header._replace(record_id=record_id), image.fields)

@@ -1,11 +1,11 @@
-"""The versions of pages according to the log, and the pages without one: containers that were filled without logging.
+"""The versions of pages according to the log, and containers that were filled without logging.
 
 Each record of a page must carry the version that the record before it led to, where a purge of n rows counts n
 (R-DRB-4); a break means that a record is missing. There is one exception (R-DRB-74). CREATE INDEX, COMPRESS_TABLE, DROP
 COLUMN and imports fill a new container without logging. Its creation is logged, and the first record of its page 1;
 then its pages are filled, written and synced, and later changes are logged again. So the version may jump once on each
-page of a container whose creation is in the log. A page on disk must be past the jump. As long as the log shows no
-jump, a page may be ahead of the log.
+page of a container whose creation is in the log. If the log shows the jump, the page on disk must have at least the
+version after the jump. Otherwise its version may be above the last one in the log.
 
 The log does not say whether a new container was filled this way. The second record of a row on page 1 shows it: if it
 carries the next version, rows are logged, the container is an ordinary one, and its pages must agree with the log.
@@ -59,8 +59,8 @@ class PageVersions:
     Arguments:
         log: read for the records that CLRs compensate.
         redo_lwm: records before it are on disk; only creations among them are used.
-        report: called with code, record and message for each break (DRB-LOG-011) and each CLR that leads nowhere
-            (DRB-LOG-006).
+        report: called with code, record and message for each break (DRB-LOG-011) and for each CLR whose undo instant
+            names no record (DRB-LOG-006).
 
     Attributes:
         pages: the range of each page.
@@ -131,7 +131,7 @@ class PageVersions:
             message = f"page {key[2]} of container {key[1]} has version {known.last} in front of a record for {version}"
             self._report("DRB-LOG-011", one, message)
         elif key[2] == btree.ROOT_PAGE and key[:2] not in self._filled and not _begins(operation):
-            # A logged row where an unlogged one would have preceded it: an ordinary container.
+            # This row is logged without a jump, so the container was not filled without logging.
             self._fresh.pop(key[:2], None)
         self.pages[key] = known._replace(last=after, filled=key[:2] in self._filled)
 
@@ -144,7 +144,7 @@ class PageVersions:
         except (DamageError, FormatError) as error:
             undone = "" if one.undo_instant is None else f"a CLR undoes {instant.show(one.undo_instant)}, but "
             self._report("DRB-LOG-006", one, undone + error.what)
-            # Assume the most common increase, and continue with the next record.
+            # The increase is unknown: assume the most common one, and continue with the next record.
             return 1
 
 

@@ -262,7 +262,7 @@ class LiveAllocation:
             bits, unfilled = bits.resized(size), unfilled.resized(size)
         bits = bits.with_bit(bit, free)
         if free:
-            # The hint does not apply to a free page.
+            # A free page is not listed as unfilled.
             if bit < unfilled.bits:
                 unfilled = unfilled.with_bit(bit, False)
             extent = extent._replace(status=extent.status | allocation.HAS_FREE)

@@ -40,7 +40,7 @@ class MissingContainer(NamedTuple):
     """A container without a file, or the catalogue when it cannot be read.
 
     Attributes:
-        key: its name.
+        key: name of the container.
         at: the first record that needs it, 0 when only the catalogue does.
         loss: ``STOPS``: redo cannot continue without it; ``CERTAIN``: its content is lost; ``POSSIBLE``: redo recreates
             it, without rows that Derby may have put there unlogged. ``UNREADABLE``: the file exists and is damaged.

@@ -133,7 +133,7 @@ class _Tables:
                 self.changes.setdefault(key, []).append((one.instant, _version_after(log, one)))
         self.undo: dict[int, str] = {}
         for loser in table.losers():
-            # All records except the begin; the next line corrects those that undo reaches.
+            # Mark all records except the begin as jumped; the next line corrects those that undo reaches.
             self.undo |= dict.fromkeys(loser.instants[1:], JUMPED)
             self.undo |= dict.fromkeys(explain.to_undo(log, loser), UNDONE)
 
@@ -171,7 +171,7 @@ def _compared(one: RecordExplanation, tables: _Tables, page_lsns: dict[PageKey, 
     at, undo = record.instant, tables.undo.get(record.instant)
     if one.action == explain.AFTER_END:
         return TextbookComparison(one, AFTER_END, None, instant.NONE, one.reason)
-    # Analysis would start at the checkpoint, whose dirty page table is empty: at redoLWM.
+    # Textbook analysis would start at a checkpoint; here redoLWM is its place, where the dirty page table was empty.
     if at < tables.start.redo_lwm:
         later = "; undo reaches it by prevLSN" if undo == UNDONE else ""
         reason = f"analysis starts at the checkpoint, {instant.show(tables.start.redo_lwm)}{later}"

@@ -111,7 +111,7 @@ def timeline(database: DerbyDatabase) -> Timeline:
 
 
 def _period(at: int, undo_lwm: int, redo_lwm: int) -> str:
-    # If the begin record lies before the existing log, its instant is 0.
+    # A begin record before the existing log has instant 0, which falls into period A.
     if at < undo_lwm:
         return A
     return B if at < redo_lwm else C

@@ -2,7 +2,8 @@
 
 A begin makes an entry, an end removes it, a prepare marks it. The first record seen of a transaction is its begin,
 except in one case: a transaction that ended between the undo and the redo low water mark may have begun before the
-scan. Its end or prepare is ignored, and so are its other records, which all lie before the redo low water mark.
+scan. The end or prepare of such a transaction is ignored, and so are its other records, which all lie before the redo
+low water mark.
 
 Example, ``crash-five-transactions``, scan from undoLWM (1,40674), redoLWM (1,41652): T1 (193) began at (1,40512) and is
 never entered; its commit at (1,41286) is ignored. T2 (194) is entered at (1,40674) and leaves at (1,42251). T4 (196)
@@ -62,7 +63,7 @@ class XactTable:
         self.ended = 0
 
     def see(self, one: Record) -> None:
-        """Account for one record, in log order. DamageError when its transaction cannot have written it."""
+        """Account for one record, in log order. DamageError when the transaction cannot have written it."""
         number = one.transaction
         if number is None:
             return
@@ -77,7 +78,7 @@ class XactTable:
             return
         entry = self.open.get(number)
         if entry is None:
-            # Only before redoLWM may a transaction have begun before the scan.
+            # Only records before redoLWM may belong to a transaction that began before the scan.
             if one.instant >= self._redo_lwm:
                 raise _inconsistent(one, f"a record of transaction {number}, which has not begun")
             return

@@ -4,8 +4,8 @@ Rules:
 
 * Only this package imports pyspark, numpy, pandas and pyarrow, and only inside functions or in modules that are loaded
   when a job is started: a command that needs no Spark never loads it.
-* Only ``session`` makes Spark sessions. On one machine that is Spark's local mode, started by this process; with
-  ``--master`` the same jobs run on a cluster.
+* Only ``session`` makes Spark sessions. By default this process starts Spark in local mode; with ``--master`` the same
+  jobs run on a cluster.
 * Code for executors takes and returns plain values and Arrow batches, and imports only ``engine``.
 
 ``sources`` registers the data sources ``jelog``, ``jerecords`` and ``jegroup``; ``inventory`` lists environments and

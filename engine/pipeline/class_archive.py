@@ -10,7 +10,8 @@ Rules:
   ``jetool`` in
   ``XDG_CACHE_HOME``, else ``~/.cache/jetool``. Without such a directory, or with an empty ``JETOOL_CACHE``, Spark
   starts as it always did.
-* Writing it takes some seconds, so the second session does it: a container that runs a single command never writes it.
+* Writing the archive takes some seconds, so it is left to the second session: a container that runs a single command
+  never writes it.
 * The JVM itself refuses an archive of another JVM or of other jars, and runs without it. After a failed attempt to
   write the archive, the next attempt is a day later.
 """
@@ -41,7 +42,7 @@ _PATH_VARIABLES: Final = (
 )
 _OPTION_VARIABLES: Final = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 _CLASS_PATH: Final = "spark.driver.extraClassPath"
-# Each has 70 to 120 MB.
+# Most archives kept; each has 70 to 120 MB.
 _MOST_KEPT: Final = 4
 _FIRST: Final = ".first"
 _STALE_S: Final = 24 * 3600
@@ -73,10 +74,10 @@ class ClassArchive:
         return self._written is not None
 
     def keep(self) -> None:
-        """After the JVM has ended: keep the archive that it has written."""
+        """Keep the archive that the JVM has written; call it after the JVM has ended."""
         if self._written is None:
             return
-        # If there is no file, the JVM could not write it; the marker stays and records this.
+        # Without a file the JVM could not write the archive; the marker, which stays, records the attempt.
         with contextlib.suppress(OSError):
             self._written.chmod(0o600)
             self._written.replace(self._path)
@@ -84,7 +85,7 @@ class ClassArchive:
         _sweep(self._path.parent)
 
     def drop(self) -> None:
-        """The session has failed and its JVM has ended: allow another session to write the archive."""
+        """Allow another session to write the archive; call it if the session has failed and its JVM has ended."""
         if self._written is None:
             return
         with contextlib.suppress(OSError):
@@ -142,7 +143,7 @@ def archive_for(
 
 
 def _flags(option: str) -> str:
-    # Its warnings would be printed before the reason of a failed start.
+    # Show only errors: warnings about the archive would precede the reason of a failed start.
     return f"-Xlog:cds*=error {shlex.quote(option)}"
 
 

@@ -34,7 +34,7 @@ def decoding_here(env: Environment, name: str | None) -> DecodingPlan | None:
 
 
 def decoding_of_task(env: str, name: str | None) -> DecodingPlan | None:
-    """The same for a task that reads only the log."""
+    """How to decode records in a task that reads only the log; None if not asked for, or if not recognised."""
     return None if name is None else decoding_of_log(DiskStorage(env), name)
 
 

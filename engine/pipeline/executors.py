@@ -16,7 +16,8 @@ from engine.pipeline import failures, settings
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-# An option of jetool; Spark passes on unknown options. A number of seconds, or a time with a unit as in Spark.
+# An option of jetool; Spark passes on options that it does not know. The value is a number of seconds, or a time with a
+# unit as in Spark.
 TIMEOUT: Final = "spark.jetool.executorTimeout"
 _TIMEOUT_S: Final = 120
 
@@ -38,7 +39,7 @@ class ExecutorWatch:
             JobError: there was no executor for too long.
         """
         now = time.monotonic()
-        # Spark's list includes the driver.
+        # Spark's list of executors includes the driver.
         if not self._needed or len(self._context._jsc.sc().statusTracker().getExecutorInfos()) > 1:
             self._seen = now
             return
@@ -65,7 +66,7 @@ def stopped(context: SparkContext, error: BaseException) -> JobError | None:
         if not context._jsc.sc().isStopped():
             return None
     except Exception:
-        # There is no executor to ask.
+        # The driver no longer answers.
         return JobError(
             "Spark's driver has ended before the job was done", found=failures.summary(str(error)), hint=_LOGS
         )

@@ -117,7 +117,7 @@ def _write(
 
     register(session.spark)
     read = session.spark.read.format("jerecords").option("db", db).option("onDamage", "ignore")
-    # Without the option each database is divided by the size of its log.
+    # If ``partitions`` is not given, the number of files depends on the size of the log.
     if partitions is not None:
         read = read.option("partitions", str(partitions))
     names = ["key", "data"]

@@ -1,8 +1,8 @@
 """Converts exceptions of the JVM into errors of jetool.
 
 A failed job gives a Java exception with the full report of its tasks, or an exception of pyspark that wraps one. The
-last cause is the actual fault. An error raised by jetool's code on an executor is recognised there by its class name,
-and keeps its kind and text.
+last cause is the actual fault. If that is an error raised by jetool's code on an executor, it is recognised by its
+class name, and keeps its kind and text.
 """
 
 from __future__ import annotations

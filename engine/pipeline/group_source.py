@@ -4,7 +4,8 @@
 holds complete durable transactions, which no election can take back. A batch source reads from ``startingOffset`` to
 the current end. The offset of a stream holds the group's UUID, the VLSN and transaction of the last commit, and the
 state needed to continue exactly there. A batch that Spark repeats is read again from the master, which must still have
-it. So with a checkpoint and a sink that supports it (files do), each change is written exactly once. Options:
+these changes. So with a checkpoint and a sink that supports it (files do), each change is written exactly once.
+Options:
 
 * ``startingOffset``: ``begin``, ``now`` (the default of a stream) or a VLSN, for a query without a checkpoint
 * ``maxChanges``: a batch ends after the transaction that reaches this number of changes (100,000)
@@ -16,7 +17,7 @@ it. So with a checkpoint and a sink that supports it (files do), each change is 
   files on the executor
 * ``group``: its name; ``timeout`` of each step, and ``patience`` while there is no master, in seconds
 
-The driver reads the group in one thread, since this source follows a group and is not made for bulk reading.
+A single thread of the driver reads the group: this source is made to follow a group, not for bulk reading.
 """
 
 from __future__ import annotations
@@ -145,7 +146,7 @@ class GroupReader(DataSourceReader):
         self._options = options
 
     def read(self, partition: InputPartition) -> Iterator[Values]:  # noqa: ARG002 - Spark's signature
-        """Its rows."""
+        """The rows of a transaction."""
         settle_worker()
         events = self._options.subscriber(self._options.start).events()
         try:
@@ -191,10 +192,10 @@ class GroupStreamReader(SimpleDataSourceStreamReader):
         return iter(found), self._at
 
     def readBetweenOffsets(self, start: Offset, end: Offset) -> Iterator[Values]:  # noqa: N802 - Spark's name
-        """The same rows again.
+        """The rows between two offsets, for a batch that Spark repeats.
 
         Raises:
-            LostPositionError: the master no longer has them.
+            LostPositionError: the master no longer has these changes.
             RefusedError: the history of the group was replaced.
         """
         if start == end:

@@ -28,7 +28,7 @@ from engine.log.files import LogFile, LogFiles, list_log_files
 from engine.storage.disk import DiskStorage
 
 LEAST_TASK_BYTES: Final = 64 << 20
-# Number of environments from which threads are used, and the number of threads.
+# Least number of environments for which threads are used, and the number of threads.
 _MANY: Final = 16
 _AT_ONCE: Final = 16
 Asked = TypeVar("Asked")
@@ -159,7 +159,7 @@ def _listed(member: Member) -> EnvironmentListing:
 
 
 def each_at_once(ask: Callable[[Asked], Answer], asked: Sequence[Asked]) -> list[Answer]:
-    """Call a function for many items, several at a time: they may be on a slow file system. In their order."""
+    """Results of a function for many items, in order; it runs in threads, since the file system may be slow."""
     if len(asked) < _MANY:
         return [ask(one) for one in asked]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -175,7 +175,7 @@ def pack(parts: Iterable[LogPart], least_bytes: int = LEAST_TASK_BYTES) -> list[
     """Divide files among tasks of ``least_bytes`` or more; the last one may have less.
 
     Arguments:
-        parts: environments; they are cut where a task is full.
+        parts: the files of each environment; a part is divided where a task is full.
         least_bytes: least size of a task.
     """
     tasks: list[list[LogPart]] = []
@@ -185,7 +185,7 @@ def pack(parts: Iterable[LogPart], least_bytes: int = LEAST_TASK_BYTES) -> list[
         begin = 0
         for index, file in enumerate(part.files):
             size += file.size_bytes
-            # The size is summed across environments, and small ones share a task.
+            # The size is summed across environments, so that small environments share a task.
             if size >= least_bytes:
                 task.append(part._replace(files=part.files[begin : index + 1]))
                 tasks.append(task)

@@ -51,7 +51,8 @@ class _Outcome(Generic[T]):
     def __init__(self) -> None:
         self.values: list[T] = []
         self.error: BaseException | None = None
-        # Does not use ``join``: in Python 3.11 an interrupted ``join`` marks the thread as ended.
+        # Set when the thread ends; ``join`` cannot be used, since in Python 3.11 an interrupted ``join`` marks the
+        # thread as ended.
         self.ended = threading.Event()
 
 
@@ -70,7 +71,7 @@ def run(
             context.setJobGroup(group, step, interruptOnCancel=True)
             outcome.values.append(action())
         except BaseException as error:
-            # BaseException too: the waiting thread raises it again.
+            # Catch every exception: the waiting thread raises it again.
             outcome.error = error
         finally:
             outcome.ended.set()
@@ -179,8 +180,8 @@ def _stages(context: SparkContext, group: str) -> list[int]:
 
 def _cancel(context: SparkContext, job_ended: threading.Event, group: str) -> None:
     deadline = time.monotonic() + _CANCEL_WAIT_S
-    # Tasks must stop writing before the caller removes their directory. Repeated, since a job that was about to begin
-    # was not in the group yet.
+    # Tasks must stop writing before the caller removes their directory. Cancel repeatedly, since a job that was about
+    # to begin was not in the group yet.
     while not job_ended.is_set() and time.monotonic() < deadline:
         with contextlib.suppress(Exception):  # the JVM may be gone
             context.cancelJobGroup(group)

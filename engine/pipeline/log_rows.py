@@ -105,7 +105,7 @@ def push_down_of(options: Any) -> bool:
     frame (seen in 4.3), which would then lack rows.
 
     Raises:
-        UsageError: it is neither true nor false.
+        UsageError: the option is neither true nor false.
     """
     text = options.get("pushDown", "false").lower()
     if text not in ("true", "false"):

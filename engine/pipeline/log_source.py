@@ -158,7 +158,7 @@ class LogSourceReader(DataSourceReader):
                     ]
             whole = tuple(file for file in wanted if file.size_bytes <= self._most_bytes)
             parts.append(part._replace(files=whole))
-        # The longest tasks begin first.
+        # Put the longest tasks first, so that they begin first.
         return [*cut, *(Files(task) for task in pack(parts, self._least_bytes))]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

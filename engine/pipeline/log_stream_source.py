@@ -8,8 +8,8 @@ if processes are killed. Options besides those of the batch source:
 * ``failOnDataLoss``: ``false`` continues if log files were deleted before they were read, or the log was cut
 
 An offset has, for each environment, a file number and the offset after the last complete entry. Incomplete bytes after
-that are being written: the next batch reads them again, and they count as damage once a later file shows that the
-writer has continued.
+this offset count as still being written: the next batch reads them again, and they count as damage if a later file
+exists, which shows that the writer has continued.
 """
 
 from __future__ import annotations

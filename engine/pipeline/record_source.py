@@ -153,14 +153,14 @@ class RecordSourceReader(DataSourceReader):
         """Key ranges of every database.
 
         Raises:
-            NotFoundError: no environment has the database. DamageError: the log of one is damaged. JetoolError: one
-                cannot be recovered.
+            NotFoundError: no environment has the database. DamageError: the log of an environment is damaged.
+                JetoolError: an environment cannot be recovered.
         """
         found: list[DatabaseKeyRange] = []
         is_there = False
         for env in self._environments:
             if self._limits.environments is not None and env not in self._limits.environments:
-                # It does not matter whether the environment has the database.
+                # The limits exclude this environment, so it does not matter whether it has the database.
                 is_there = True
                 continue
             end_lsn = None if self._point is None else view_at(DiskStorage(env), self._point)[1].end_lsn

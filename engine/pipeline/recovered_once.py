@@ -1,10 +1,10 @@
 """Recovers an environment that was not closed once for all tasks that read it.
 
-Tasks share no memory, so each recovers the environment that it reads. After a checkpoint that takes no time. Without
-one it takes time for all of the log after the last checkpoint. In that case the driver recovers the environment and
-takes a checkpoint, with all writes in a directory of Spark (``engine.storage.copy_on_write``), and tasks read log and
-directory as one environment. The environment itself is not changed. The directory is removed when the application ends;
-until then later queries reuse it as long as the log is unchanged.
+Tasks share no memory, so each recovers the environment that it reads. If the log ends with a checkpoint, recovery takes
+no time; otherwise it reads all of the log after the last checkpoint. In the latter case the driver recovers the
+environment and takes a checkpoint, with all writes in a directory of Spark (``engine.storage.copy_on_write``), and
+tasks read log and directory as one environment. The environment itself is not changed. The directory is removed when
+the application ends; until then later queries reuse it as long as the log is unchanged.
 
 Executors on other machines, which cannot see the directory, recover by themselves. All tasks do so if the environment
 cannot be opened for writing, for example because its log is damaged, or if Spark names no directory.
@@ -115,7 +115,7 @@ def _redone_bytes(storage: Storage, files: LogFiles) -> int:
 def _recover(storage: Storage, cover: CoverStorage) -> None:
     # While a reader has the environment open, no cleaner deletes a file.
     with files_kept(storage):
-        # A new file: the last one need not be copied. Refuses to lose commits after damage.
+        # Write to a new log file, so that the last one need not be copied; refuse to lose commits after damage.
         config = EnvironmentConfig(halt_on_commit_after_bad=True, force_new_file=True, guess_orders=True)
         Environment(cover, config).close()
         cover.finish()

@@ -1,7 +1,8 @@
 """The directory of one session, for logs of the JVM, shuffle files and the warehouse.
 
-It is removed when the session ends. A session that was killed leaves it behind; the next one removes it. A file lock
-distinguishes the two: the owner holds the lock while it lives, so a directory with a free lock has no owner.
+It is removed when the session ends. A session that was killed leaves its directory behind, and the next session removes
+it. A file lock shows whether a directory is in use: its owner holds the lock, so a directory with a free lock has no
+owner.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def _sweep(parent: Path) -> None:
         except OSError:  # being made, or another user's
             continue
         try:
-            # Without waiting: if the lock is held, the owner is alive.
+            # Do not wait for the lock: if it is held, the owner is alive.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(path, ignore_errors=True)
         except OSError:

@@ -208,7 +208,7 @@ def _start(wanted: SparkSettings, scratch: Path) -> _Started:
         # pyspark's launcher takes these from the environment only.
         with _environment(changes), log.open("wb") as out:
             archive = archive_for(runtime, conf, quick=wanted.quick)
-            # Before the user's flags, which therefore take precedence.
+            # These flags come before the user's, which therefore take precedence.
             conf[settings.JAVA_OPTIONS] = f"{archive.flags} {conf[settings.JAVA_OPTIONS]}".lstrip()
             # The launcher reads spark-defaults.conf; no JVM is running yet that could do it.
             pairs = SparkConf(loadDefaults=False).setAll(list(conf.items()))
@@ -218,7 +218,7 @@ def _start(wanted: SparkSettings, scratch: Path) -> _Started:
             context.addPyFile(str(package_archive.package_zip(scratch)))
         return _Started(context, archive)
     except Exception as error:
-        # Before the JVM is stopped, since it is asked for the causes.
+        # Make the error before the JVM is stopped, since the JVM is asked for the causes.
         told = _no_start(error, conf, failures.tail_of(log) or failures.tail_of(scratch / "spark.log"))
         _stop_jvm(_given_up_s(archive))
         archive.drop()
@@ -297,7 +297,7 @@ def _stop(context: SparkContext, wait_s: int) -> bool:
     error when the JVM closes the connection.
     """
     inner: Any = context
-    # Removed so that ``stop`` does not wait for its thread.
+    # Remove the accumulator server, so that ``stop`` does not wait for its thread.
     receiver, inner._accumulatorServer = inner._accumulatorServer, None
     with contextlib.suppress(Exception):  # the JVM may have died; the error was already reported
         context.stop()

@@ -31,7 +31,7 @@ def require_new(directory: str) -> None:
     """Refuse an existing directory that is not empty.
 
     Raises:
-        RefusedError: it is not empty, or the path is a file or a link.
+        RefusedError: the directory is not empty, or the path is a file or a link.
     """
     path = Path(directory)
     if path.is_symlink():
@@ -52,7 +52,7 @@ def require_new(directory: str) -> None:
 
 @contextmanager
 def new_directory(directory: str) -> Iterator[Path]:
-    """A directory to write into. If the block succeeds, its content is synced and the directory gets its final name.
+    """A directory to write into. If the block succeeds, the content is synced and the directory gets its final name.
 
     Remains of killed runs with the same target are removed.
 
@@ -61,7 +61,7 @@ def new_directory(directory: str) -> Iterator[Path]:
     """
     require_new(directory)
     target = Path(directory).absolute()
-    # Beside the target, so that both are on one file system.
+    # The temporary directory is beside the target, so that both are on one file system.
     remove_abandoned(target)
     staging = unfinished_name(target)
     lock = -1

@@ -74,7 +74,7 @@ class GroupGate:
         self._changed = threading.Condition()
         self._durable = durable
         self._acked: dict[str, int] = {}
-        # VLSNs that replicas have reported without a request for an acknowledgement; not all are on their disks.
+        # By replica, the VLSN that it has reported without a request; entries up to it may not be on its disk.
         self._reached: dict[str, int] = {}
         self._awaited: set[int] = set()
         self._connected: set[str] = set()
@@ -122,11 +122,11 @@ class GroupGate:
         """Block new commits during a transfer of mastership, and wait for commits that have begun.
 
         Raises:
-            RefusedError: a commit is not logged in time. It would follow the end of the next master's log, and be lost.
-                Commits begin again.
+            RefusedError: a commit is not logged in time. That commit would be missing in the next master's log, and be
+                lost. New commits are allowed again.
         """
         with self._changed:
-            # Before the wait: otherwise new commits could begin during it.
+            # Block before waiting: otherwise new commits could begin during the wait.
             self._held = True
             if not self._changed.wait_for(lambda: not self._under_way, timeout_s):
                 self.go_on()
@@ -159,7 +159,7 @@ class GroupGate:
             return {node: (node in self._connected, vlsn) for node, vlsn in sorted(self._acked.items())}
 
     def await_acked(self, node: str, vlsn: int, timeout_s: float) -> bool:
-        """Wait until one replica has everything up to a VLSN."""
+        """Wait until at least one replica has everything up to a VLSN."""
         with self._changed:
             return self._changed.wait_for(lambda: self._acked.get(node, NULL_VLSN) >= vlsn, timeout_s)
 
@@ -167,7 +167,7 @@ class GroupGate:
 
     @property
     def needed(self) -> int:
-        """Number of acknowledgements that a commit of this thread needs."""
+        """Number of acknowledgements needed by a commit of the calling thread."""
         policy: AckPolicy = getattr(self._of_thread, "policy", self._policy)
         if policy is AckPolicy.NONE:
             return 0
@@ -175,7 +175,7 @@ class GroupGate:
 
     @contextmanager
     def under(self, policy: AckPolicy) -> Iterator[None]:
-        """In this block commits of this thread, to the group's own database, have another policy."""
+        """A block in which commits of this thread have another policy; used for the group's own database."""
         self._of_thread.policy = policy
         try:
             yield
@@ -213,7 +213,7 @@ class GroupGate:
                 raise RefusedError(
                     f"this node is no longer the master: {self._closed}", consequence="nothing was committed"
                 )
-            # Under the lock that ``hold`` takes, so that no commit gets past a transfer.
+            # Count the commit under the lock that ``hold`` takes, so that no commit slips past a transfer.
             self._under_way += 1
 
     def _not_begun(self) -> InsufficientReplicasError:
@@ -231,19 +231,19 @@ class GroupGate:
         )
 
     def stamp(self, *, awaited: bool) -> Stamp:
-        """Called under the log write latch."""
+        """The values for a Commit or Abort that is being logged; called under the log write latch."""
         vlsn = self._index.latest_allocated
-        # Before a feeder can see the entry, since the feeder requests acknowledgements for awaited VLSNs.
+        # Add the VLSN before a feeder can see the entry, since feeders request acknowledgements for awaited VLSNs.
         if awaited and self.needed:
             self._awaited.add(vlsn)
         durable = vlsn if self.electable < 2 else self.dtvlsn
-        # It never falls: replicas would treat that as damage.
+        # The DTVLSN never falls: replicas would treat that as damage.
         self._durable = durable = max(self._durable, durable)
         return Stamp(vlsn, self._node_id, durable)
 
     @property
     def stamped(self) -> int:
-        """The DTVLSN in the last Commit or Abort, including those logged before."""
+        """The DTVLSN in the last Commit or Abort of the log, even if it was logged in an earlier term."""
         return self._durable
 
     def is_awaited(self, vlsn: int) -> bool:
@@ -258,10 +258,10 @@ class GroupGate:
         """
         vlsn = txn.end_vlsn
         with self._changed:
-            # It is logged, and has its VLSN: ``hold`` need not wait for its acknowledgements.
+            # The commit is logged and has its VLSN, so ``hold`` need not wait for its acknowledgements.
             self._under_way -= 1
             self._changed.notify_all()
-        # A member that joined after it was logged was not asked to acknowledge it.
+        # When the commit was logged it needed no acknowledgement; a member that joined later was not asked for one.
         if vlsn not in self._awaited:
             return
         try:

@@ -47,7 +47,7 @@ FORMAT_VERSION: Final = 3
 FIRST_ID: Final = 1
 # The identity of a node: its release is constant, since masters insist on the same release for a name.
 RELEASE: Final = "18.3.20"
-# What JE 18.3 writes first; the release from which groups keep no CBVLSN follows.
+# JE 18.3 first writes this release as the least one, and then that from which groups keep no CBVLSN.
 _FIRST_LEAST_VERSION: Final = "6.0.1"
 LEAST_JE_VERSION: Final = "7.5.0"
 _NAME_BYTES: Final = 255
@@ -116,7 +116,7 @@ def form_group(env: Environment, group: str, node: str, host: str, port: int) ->
     # The first Commit needs the id before the record of the member exists.
     engine.lead(AloneGate(engine.vlsn_index, FIRST_ID))
     if engine.catalog.by_name(DATABASE_NAME) is None:
-        # By itself: NameLN and Commit must be VLSN 1 and 2 of the group.
+        # The database is created in its own transaction: NameLN and Commit must be VLSN 1 and 2 of the group.
         with write_operation(engine, None) as locker:
             engine.naming.create(DATABASE_NAME, DatabaseOptions(), locker, internal=True)
     none_yet = new_group(group, 0, _FIRST_LEAST_VERSION)
@@ -188,8 +188,8 @@ def lead_alone(engine: Engine) -> None:
     """Write as the master of a group whose only electable member this is.
 
     Raises:
-        RefusedError: the group has other electable members, whose stream would diverge from this node's; or it has
-            none.
+        RefusedError: the group has other electable members, whose stream would diverge from this node's; or it has no
+            electable member.
     """
     members = read_membership(engine)
     electable = members.electable if members is not None else ()
@@ -229,7 +229,8 @@ def committed_records(engine: Engine) -> list[tuple[bytes, bytes]]:
         state = engine.catalog.by_name(DATABASE_NAME)
         for node in bins(ctx, state) if state is not None else ():
             for index, lsn in enumerate(node.lsns):
-                # A version of an open transaction does not count; its lock holds the previous one.
+                # A version of an open transaction does not count; the lock of the transaction holds the committed
+                # version.
                 before = next(
                     (
                         txn.writes[lsn][1]

@@ -1,4 +1,4 @@
-"""The next entries for a feeder: from the item cache of the VLSN index while it has them, or else from the log.
+"""The next entries for a feeder: from the item cache of the VLSN index if it still has them, otherwise from the log.
 
 Example: a replica starts at VLSN 61 of 5,000: 61..3,976 and entries logged meanwhile are read from the log in batches;
 from then on each wait for the next VLSN returns the entries just logged.
@@ -64,7 +64,7 @@ class Outflow:
                 batch.append(LoggedEntry(item.vlsn, item.type_number, WRITTEN_VERSION, item.body))
                 size += len(item.body)
                 self._reader.skip(item)
-                # A wait of 0 ms would raise when there is nothing more.
+                # Wait at least 1 ms, since a wait of 0 ms raises an error if there is no entry.
                 more = self._index.range.last >= self._reader.next_vlsn
                 item = self._index.wait_for(self._reader.next_vlsn, 0) if more else None
             if batch:

@@ -8,12 +8,11 @@ DELETE   database, key, u8 whether an item is named, that item    WRITTEN
 GET      database, key, i64 VLSN to wait for, i32 milliseconds    RECORDS: data items
 =======  =======================================================  ==========================================
 
-Any of them may be answered by REFUSAL: u8 exit code, kind, what, expected, found, consequence, hint.
+The reply to any request may be a REFUSAL: u8 exit code, kind, what, expected, found, consequence, hint.
 
 * Only the master writes. Other nodes refuse, and name the master that they know.
-* A request is one transaction. The reply is sent when the replicas have acknowledged it, as the master's policy
-  demands. A commit that they did not acknowledge in time stays in the log, and is answered with exit code 7: its
-  outcome is unknown.
+* A request is one transaction. The reply is sent after the acknowledgements that the master's policy requires. If they
+  do not arrive in time, the commit stays in the log and the reply is exit code 7: the outcome is unknown.
 * Every node reads its own records. A client that has just written passes the VLSN of the Commit to see it on a replica
   too.
 """
@@ -57,7 +56,7 @@ class RecordKind(IntEnum):
 
 
 class NotMasterError(PeerError):
-    """The node that was called is not the master; ``master`` is the address that it knows, if any."""
+    """The called node is not the master; ``master`` is the master's address, if the node knows it."""
 
     kind = "not_master"
     master: tuple[str, int] | None = None
@@ -128,10 +127,10 @@ class RecordHost(Protocol):
 
     @property
     def environment(self) -> Environment:
-        """Its environment; raises an error while it has none."""
+        """The environment of the node; raises an error while there is none."""
 
     def status(self) -> NodeStatus:
-        """The state that it reports."""
+        """The state that the node reports."""
 
     def await_vlsn(self, vlsn: int, timeout_s: float) -> bool:
         """Wait until the node has a VLSN."""
@@ -154,7 +153,7 @@ def _refusal(error: JetoolError) -> Refusal:
         # The master has committed, so a script must not treat this as a refusal.
         code = INCOMPLETE
     elif isinstance(error, InsufficientReplicasError):
-        # The transaction has been aborted here.
+        # At this point the transaction has been aborted.
         consequence, hint = (
             "nothing was changed",
             "try again when replicas are back; jetool group show shows them",
@@ -182,7 +181,8 @@ def _told(env: Environment) -> Iterator[Transaction]:
     """A transaction that reports to its caller that it was committed, even if a later step fails.
 
     Raises:
-        CommittedError: it was. InsufficientAcksError: it was committed, but the group does not have it yet.
+        CommittedError: the transaction was committed before the error. InsufficientAcksError: it was committed, but the
+            group does not have it yet.
     """
     txn = env.begin()
     try:
@@ -208,7 +208,7 @@ def _put(host: RecordHost, payload: bytes) -> RecordAnswer:
     mode = PutMode.OVERWRITE if wanted.overwrite else PutMode.INSERT_ONLY
     is_new = wanted.create and wanted.database not in env.database_names()
     with _told(env) as txn, txn:
-        # In the transaction of the record, so that the database is not created if the transaction fails.
+        # The database is created in the transaction of the record, so that both are undone if it fails.
         db = env.create_database(wanted.database, txn=txn) if is_new else env.open_database(wanted.database)
         with db:
             stored = db.put(wanted.key, wanted.data, txn, mode=mode)

@@ -1,8 +1,8 @@
 """The client of ``engine.rep.records``: sends one request to a running node, and returns the result.
 
-A write sent to a node that is not the master is forwarded, once, to the master that this node names. When the
-connection ends between a write and its answer, or the answer is invalid, it is unknown whether it was committed. That
-is a separate error, so that no script treats it as a refusal.
+A write sent to a node that is not the master is forwarded, once, to the master that this node names. If the connection
+ends between a write and its answer, or the answer is invalid, it is unknown whether the write was committed. This is a
+separate error, so that no script treats it as a refusal.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def put_record(network: Network, address: Address, request: PutRequest, timeout_
 
     Raises:
         NotFoundError: there is no such database. RefusedError: the record exists, too few replicas are connected, or no
-            master is known. UnknownOutcomeError: it may have been committed. PeerError: the node refuses the call.
+            master is known. UnknownOutcomeError: the write may have been committed. PeerError: the node refuses the
+            call.
     """
     return _write(network, address, RecordRequest(kind=RecordKind.PUT, payload=encode_put(request)), timeout_s)
 
@@ -83,8 +84,8 @@ def get_record(network: Network, address: Address, request: GetRequest, timeout_
     """The data items of a key on that node.
 
     Raises:
-        NotFoundError: there is no such database or record. RefusedError: it has not replayed the VLSN in time.
-            DisconnectedError: it has gone. PeerError: the node refuses the call.
+        NotFoundError: there is no such database or record. RefusedError: the node has not replayed the VLSN in time.
+            DisconnectedError: the node has gone. PeerError: the node refuses the call.
     """
     answer = _ask(network, address, RecordRequest(kind=RecordKind.GET, payload=encode_get(request)), timeout_s)
     if answer.kind != RecordKind.RECORDS:
@@ -98,7 +99,7 @@ def _write(network: Network, address: Address, request: RecordRequest, timeout_s
     except NotMasterError as error:
         if error.master is None:
             raise
-        # Only once: two nodes may each consider the other to be the master.
+        # Forward only once: two nodes may each consider the other to be the master.
         address = error.master
         answer = _ask(network, address, request, timeout_s)
     if answer.kind != RecordKind.WRITTEN:

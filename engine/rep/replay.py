@@ -1,14 +1,15 @@
 """Replay: applies the master's entries to a replica, one by one (R-SYNC-12, R-TXN-26).
 
-* An LN joins the transaction that it names, which begins with its first LN; a Commit or Abort ends it. The replica's
-  own entry has the same VLSN, type, transaction, key, data and expiration, and its own LSNs and abort information.
+* An LN joins the transaction that it names, which begins with its first LN; a Commit or Abort ends it. The entry in the
+  replica's log has the same VLSN, type, transaction, key, data and expiration as the master's, but LSNs and abort
+  information of the replica.
 * Replay transactions are importunate: a reader with a conflicting lock loses it.
 * Entries must come in VLSN order without a gap, and must fit the local records: the deletion of a missing record means
   that the nodes have diverged. That is damage and is never skipped.
 * Masters log *null transactions*: a Commit without an LN, which carries the DTVLSN. A Commit of an unknown transaction
   is a null transaction: all earlier VLSNs were received, and no LN named that transaction. An Abort of an unknown
-  transaction is only logged: a new master of JE aborts transactions that were left open only on itself by an earlier
-  term that ended in a transfer.
+  transaction is only logged: after a transfer a node of JE may have open transactions that exist on no other node, and
+  it aborts them when it is master again.
 * A range of records discarded by the master is discarded here when its transaction commits (R-CLN-53).
 * Commits are made durable in batches by ``sync``; only then may they be acknowledged.
 
@@ -93,7 +94,7 @@ class Replay:
         """Do one record again.
 
         Raises:
-            DamageError: it is not the next one, or does not fit the local records.
+            DamageError: the entry is not the next one, or does not fit the local records.
             StorageError: the log cannot be written.
         """
         if entry.vlsn != self.next_vlsn:
@@ -113,7 +114,7 @@ class Replay:
     def sync(self) -> int:
         """Make everything durable and wake waiting readers; returns the last VLSN."""
         if self._unsynced:
-            # Before readers are woken: acknowledged entries must survive a crash.
+            # Sync before readers are woken: entries that they see must survive a crash.
             self._engine.sync()
             self._unsynced = False
         with self._arrived:
@@ -162,11 +163,11 @@ class Replay:
     def _check_unlocked(self, entry: StreamRecord, state: DatabaseState, key: Key, txn: Txn) -> None:
         """Refuse a record that another transaction of the stream has locked.
 
-        The master's locks make that impossible. Only this thread could end the other transaction, so waiting for its
-        lock would never end.
+        The master's locks make such a conflict impossible. Only this thread could end the other transaction, so waiting
+        for its lock would never end.
         """
         engine = self._engine
-        # It can only conflict with readers, which lose their locks (R-TXN-26).
+        # This lock can only conflict with readers, which lose theirs (R-TXN-26).
         if len(engine.open_transactions()) < 2:
             return
         with engine.latch:

@@ -42,7 +42,7 @@ class ResetGroup(NamedTuple):
     """What a reset did.
 
     Attributes:
-        before, after: the group; ``before`` is None if its records could not be read.
+        before, after: the old and the new group; ``before`` is None if its records could not be read.
         first_vlsn: the first VLSN of the new group; the index begins with it.
     """
 
@@ -74,7 +74,8 @@ def reset_group(env: Environment, group: str, node: str, host: str, port: int) -
     last_id = max((member.id for member in before.nodes), default=0) if before is not None else 0
     last_id = max(last_id, before.group.last_node_id if before is not None else 0)
     engine.lead(AloneGate(index, last_id + 1))
-    # Before the checkpoint, so that recovery of the new group begins in a file without the old stream.
+    # The new file begins before the checkpoint, so that recovery of the new group begins in a file without the old
+    # stream.
     writer.force_new_file()
     env.checkpoint(force=True)
     # The aborts of step 1 still belong to the old group.

@@ -8,8 +8,8 @@ meanwhile:
 3. moves its own files into ``replaced/`` (``replaced.1/`` ... if that exists), where they stay;
 4. moves the new files to their places, and removes the marker.
 
-A crash before step 2 leaves the old environment unchanged. After it the environment refuses to be opened, and the next
-network restore begins again with step 1: nothing is lost, since nothing was removed.
+A crash before step 2 leaves the old environment unchanged. After a later crash the environment refuses to be opened,
+and the next network restore begins again with step 1: nothing is lost, since nothing was removed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def install_files(storage: Storage, now_ms: int, listener: Listener) -> None:
         storage: the directory of the closed environment.
         now_ms: for the marker.
     """
-    # Before the first move: no process may open a half-replaced log.
+    # Write the marker before the first move: no process may open a half-replaced log.
     write_marker(storage, RestoreRequired("NETWORK_RESTORE", now_ms, ""))
     listener.step("restore replace", 0, 0)
     own = _log_paths(storage)
@@ -46,7 +46,7 @@ def install_files(storage: Storage, now_ms: int, listener: Listener) -> None:
     listener.step("restore install", 0, 0)
     for path in _log_paths(storage, STAGING):
         _move(storage, path, path.removeprefix(f"{STAGING}/"))
-    # Last, when every move is durable.
+    # Remove the marker last, when every move is durable.
     storage.remove(MARKER)
     storage.sync_directory()
 
@@ -71,7 +71,7 @@ def _move(storage: Storage, old: str, new: str) -> None:
             if path:
                 storage.make_directory(path)
     storage.rename(old, new)
-    # The new name is created first: a crash in between leaves two names, never none.
+    # The new name is created before the old one is removed: a crash between leaves two names, never none.
     storage.sync_directory(directory)
     storage.sync_directory(old.rpartition("/")[0])
 
@@ -105,6 +105,6 @@ def holds_log(storage: Storage) -> bool:
 def replica_config(config: EnvironmentConfig) -> EnvironmentConfig:
     """How a node opens its environment.
 
-    If it finds damage, it is marked, and its next start restores it from the group.
+    If opening finds damage, the environment is marked, and the next start of the node restores it from the group.
     """
     return replace(config, create=True, replicated=True, vlsn_cache_size=1024, mark_damage=True)

@@ -3,8 +3,8 @@
 *Soft rollback*, if no commit and no abort follows the matchpoint M; its steps, in this order:
 
 1. Log RollbackStart (M, ids of the open transactions) and fsync. Nothing is changed before it is durable.
-2. Undo, in memory, every LN > M of these transactions along its chain: each record returns to its version at M, which
-   the same transaction may have written. A transaction with no LN left is closed; others keep their locks.
+2. Undo, in memory, every LN > M of these transactions along its chain: each record returns to its version at M, even if
+   the same transaction wrote that version. A transaction with no LN left is closed; others keep their locks.
 3. Set the invisible bit of those LNs, and of Matchpoints between them, in the files.
 4. Fsync the files.
 5. Log RollbackEnd and fsync.
@@ -52,7 +52,7 @@ _PIECE_BYTES: Final = 1 << 20
 
 
 class MatchpointLocation(NamedTuple):
-    """Where two nodes agree: VLSN, and LSN on this node."""
+    """Where two nodes agree: The place to go back to: its VLSN, and its LSN on this node."""
 
     vlsn: int
     lsn: int
@@ -111,7 +111,8 @@ class SoftRollback:
         self._step("RollbackStart")
         begun = RollbackStart(vlsn, lsn, engine.now_ms(), tuple(active))
         start = writer.log(ROLLBACK_START, encode_rollback_start(begun, writer.version))
-        # Durable before any change: recovery finishes a rollback only if it finds its start (R-SYNC-9).
+        # RollbackStart is durable before any change: recovery finishes a rollback only if it finds the start
+        # (R-SYNC-9).
         writer.flush(sync=True)
         self._step("undo")
         for txn in active.values():
@@ -126,7 +127,7 @@ class SoftRollback:
         writer.log(ROLLBACK_END, encode_rollback_end(ended, writer.version))
         writer.flush(sync=True)
         self._step("VLSN index")
-        # Last: if a crash prevents it, recovery cuts the index by the RollbackStart (R-VLSN-71).
+        # Cut the index last: if a crash prevents that, recovery does it by the RollbackStart (R-VLSN-71).
         index.truncate_tail(vlsn + 1, lsn)
 
     def _undo(self, txn: Txn) -> None:
@@ -172,7 +173,7 @@ class SoftRollback:
             record = engine.access.read(lsn).record()
             assert isinstance(record, LN)
             db = engine.catalog.by_id(record.db_id)
-            # Latest first: the lock belongs to the newest remaining version (R-TXN-1).
+            # Lock the latest version first: the lock of a record belongs to its newest remaining version (R-TXN-1).
             if db is not None and (db.id, record.key) not in seen:
                 seen.add((db.id, record.key))
                 relock(engine.locks, txn, db, record, lsn)
@@ -207,7 +208,7 @@ def truncate_at(storage: Storage, lsn: int, listener: Listener = SILENT) -> list
             storage.sync_directory(file.path.rpartition("/")[0])
     listener.step("truncate tail", 0, 0)
     kept.append(bad_name(storage, cut.path))
-    # The copy is durable before the cut.
+    # The copy of the removed part is durable before the cut.
     _copy_tail(storage, cut.path, kept[-1], offset_of(lsn))
     last = storage.open_rw(cut.path)
     try:

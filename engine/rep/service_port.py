@@ -58,7 +58,7 @@ class ServicePort:
         """Begin to listen.
 
         Raises:
-            StorageError: as ``bind``, or another process has begun to listen there meanwhile.
+            StorageError: the address cannot be bound, or another process has begun to listen there meanwhile.
         """
         if self._socket is None:
             self.bind()

@@ -64,7 +64,7 @@ def to_stream(vlsn: int, type_number: int, version: int, body: bytes) -> StreamE
     """Convert an entry to the form that is sent and compared.
 
     Raises:
-        UnsupportedError: its log version has no such form. FormatError: the body does not fit its type.
+        UnsupportedError: the log version has no such form. FormatError: the body does not fit the type of the entry.
     """
     if version < _LEAST_VERSION:
         raise UnsupportedError(
@@ -127,7 +127,7 @@ class StreamReader:
             yield form_of(raw)
 
     def raw(self) -> Iterator[RawEntry]:
-        """The same entries, in their log form."""
+        """The entries that iteration yields, in their log form."""
         for raw in self._raw():
             self.next_vlsn = raw.vlsn + 1
             yield raw
@@ -144,19 +144,19 @@ class StreamReader:
 
     def _raw(self) -> Iterator[RawEntry]:
         with self._writer.latch:
-            # Files are read without the writer's buffers, so these must be written first; a new file may not even exist
-            # before.
+            # Flush the writer's buffers first: the files are read directly, and a new file may not exist before its
+            # first flush.
             self._writer.flush(sync=False)
             end = self._writer.next_lsn
             files = self._engine.log_files()
         if len(files) != len(self._access.files()) or files[-1].number != self._access.files()[-1].number:
-            # Uses its own handles: those of the environment are used under its latch.
+            # The reader has file handles of its own: those of the environment may only be used under its latch.
             self._access.close()
             self._access = LogAccess(self._engine.storage, tuple(files))
         self._protection.move_to(file_of(self._lsn))
         for raw in _standing(forward(self._access, LogRange(self._lsn, end), None, gaps=True)):
             self._lsn = raw.lsn
-            # The start is a mapping at or before the VLSN (R-VLSN-25), so earlier entries may come first.
+            # The scan starts at the index mapping at or before the VLSN (R-VLSN-25), so earlier entries may come first.
             if raw.vlsn < self.next_vlsn:
                 continue
             if raw.vlsn != self.next_vlsn:
@@ -186,7 +186,7 @@ def _standing(entries: Iterable[RawEntry]) -> Iterator[RawEntry]:
         elif raw.type_number == MATCHPOINT:
             held.append(raw)
         else:
-            # Another entry of the stream follows, so these were not rolled back.
+            # An entry other than a RollbackStart follows, so the Matchpoints held back were not rolled back.
             yield from held
             held.clear()
             yield raw
@@ -197,7 +197,7 @@ def form_of(raw: RawEntry) -> StreamEntry:
     """The form of an entry of this node's own log.
 
     Raises:
-        DamageError: it is malformed. UnsupportedError: see ``to_stream``.
+        DamageError: the entry is malformed. UnsupportedError: see ``to_stream``.
     """
     try:
         return to_stream(raw.vlsn, raw.type_number, raw.version, raw.body)

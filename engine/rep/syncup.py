@@ -15,7 +15,8 @@ T>M                    hard recovery; network restore when a CkptEnd with delete
 =====  =====  =======  ====================================================================
 
 In the published table, which ``engine.vlsn.syncup_decision`` uses for predictions, a log without any commit is rolled
-back to nothing. Here such a log is replaced by the master's: nothing in it was committed, and there is one case less.
+back to nothing. Here such a log is replaced by the master's, since nothing in it was committed; this saves a special
+case.
 
 Example: the replica has Commit 10, LN 11, Commit 12; the master Commit 10, Commit 11. 12 is requested: it is beyond the
 master's range, so the master offers its own 11. The replica has no sync-able entry there and continues at 10, which is
@@ -108,7 +109,7 @@ class LogSurplus(NamedTuple):
     Attributes:
         commits: latest first.
         deleted_files: it has a CkptEnd after which files were deleted.
-        gap: the log has a gap, or does not reach back far enough.
+        gap: the log has a gap there, or cannot be read back to the matchpoint.
     """
 
     commits: tuple[SurplusCommit, ...] = ()
@@ -147,7 +148,7 @@ class LocalLog:
         assert engine.writer is not None
         assert engine.cleaner is not None
         self.range = engine.stream_range
-        # Any current file may hold the matchpoint (R-CLN-41).
+        # Protect all files, since any of them may hold the matchpoint (R-CLN-41).
         self._protection = engine.cleaner.protect_from("syncup", 0)
         # The log is read from its files, so the writer's buffers must be flushed first.
         engine.writer.flush(sync=False)
@@ -197,7 +198,7 @@ class LocalLog:
             for raw in self._entries:
                 if raw.type_number == ROLLBACK_START:
                     to = decode_rollback_start(raw.body, raw.version).matchpoint_lsn
-                    # With nested periods the one that goes back furthest decides.
+                    # If rollback periods are nested, the one that goes back furthest decides.
                     self._taken_back_to = min(to, self._taken_back_to)
                 elif not is_invisible(raw.flags, raw.version) and not self._is_taken_back(raw):
                     yield raw
@@ -209,7 +210,7 @@ class LocalLog:
         self._gap = True
 
     def _is_taken_back(self, raw: RawEntry) -> bool:
-        """Whether it is a Matchpoint inside a rollback period: JE leaves those visible."""
+        """Whether an entry is a Matchpoint inside a rollback period: JE leaves those visible."""
         return raw.type_number == MATCHPOINT and raw.lsn > self._taken_back_to
 
     def _pass_current(self) -> None:
@@ -219,7 +220,7 @@ class LocalLog:
         if self._first_dtvlsn is None:
             self._first_dtvlsn = end.dtvlsn
         if self.form.type_number == COMMIT:
-            # The latest DTVLSN is the highest. Without one, every commit counts as durable.
+            # The latest DTVLSN is the highest. Without any DTVLSN every commit counts as durable.
             known = self._first_dtvlsn <= 0 or self.current.vlsn <= self._first_dtvlsn
             durable = known and self._wrote
             self._commits.append(SurplusCommit(*self.current, end.id, end.time, durable))
@@ -287,7 +288,7 @@ def check_rollback_limit(engine: Engine, plan: SyncupPlan, limit: int) -> None:
         limit: durable commits that may be lost (``je.rep.txnRollbackLimit``).
 
     Raises:
-        RollbackProhibitedError: there are more; it names file and offset for a manual cut.
+        RollbackProhibitedError: more would be lost; the error names file and offset for a manual cut.
     """
     commits, matchpoint = plan.passed.commits, plan.matchpoint
     if plan.passed.durable <= limit or matchpoint is None:
@@ -306,7 +307,7 @@ def check_rollback_limit(engine: Engine, plan: SyncupPlan, limit: int) -> None:
 
 
 def refuse_without_restore(plan: SyncupPlan, root: str) -> None:
-    """The error that only a network restore helps.
+    """The error that reports that only a network restore helps.
 
     Raises:
         RefusedError: always.

@@ -34,7 +34,7 @@ from engine.rescue.pasted import JAVA_FRAMES, Incident, Text, incidents
 from engine.storage.base import Storage
 
 UNKNOWN: Final = "unknown"
-# Limits for each message, for any number of occurrences.
+# Most values kept of each message, most messages, and the length of a sample.
 _MOST_PLACES: Final = 20
 _MOST_MESSAGES: Final = 1000
 _SAMPLE: Final = 300
@@ -50,12 +50,12 @@ _OPENING: Final = (
     "com.sleepycat.je.dbi.EnvironmentImpl.finishInit",
 )
 _FOREIGN: Final = re.compile(r"\b(?:com\.sleepycat|org\.apache\.derby)[\w.$]*\.([A-Z]\w*(?:Exception|Error))\b")
-# JE's own words after a class of Java without frames.
+# JE's own text that follows the class of a Java exception without frames.
 _CLOSED: Final = re.compile(
     r"\bjava\.lang\.IllegalStateException: (?:Environment is closed\.|Database is closed\. State=\w+)\s*$"
 )
 _JAVA: Final = re.compile(r"\bjava[\w.]*\.[A-Z]\w*(?:Exception|Error)\b")
-# A code of digits only follows ERROR, in any language, or SQLState; codes with letters are Derby's own.
+# A code of digits counts only after ERROR (in any language) or SQLState; codes that begin with X are Derby's own.
 _DERBY_CODE: Final = re.compile(
     r"\b(?:ERROR|FEHLER|ERREUR|ERRORE|ERRO|HIBA|CHYBA|B\u0141\u0104D|\u041e\u0428\u0418\u0411\u041a\u0410|\u30a8\u30e9\u30fc|\uc624\ub958"
     r"|\u9519\u8bef|\u932f\u8aa4|SQL ?STATE|SQL ?State|sqlstate)(?:[:=\s\uff1a\[('\"]{1,3})([0-9A-Z]{5})\b"
@@ -183,7 +183,7 @@ def explain(lines: Iterable[str]) -> list[ExplainedMessage]:
             one = found[verdict.word] = ExplainedMessage(verdict.word, verdict.known, incident.first_line, sample)
         _add(one, verdict, incident)
         one.weak = one.weak and not named
-    # Frames alone are used only if there is nothing else; a page dump separates an exception from its frames.
+    # A bare trace counts only if no message was found: a page dump may stand between an exception and its frames.
     if len(found) > 1:
         found.pop(TRACE.word, None)
     if context or last <= _PASTED_LINES:
@@ -253,7 +253,7 @@ def _environment(refined: KnownMessage, rows: Iterable[KnownMessage], whole: str
 
 def _words(text: str, *, of_derby: bool = False) -> Iterator[tuple[str, bool]]:
     """The known words of one text, outermost first, and whether each occurs as a whole word."""
-    # JE's text inside of a reason is more precise than the reason.
+    # A known text of JE that follows a reason is more precise than the reason, so it comes first.
     shown = shown_by(text, of_derby=of_derby)
     yield from ((known.word, False) for known in shown if known.signs)
     # JE writes the wrapped text before its own reason, so the last reason is the outermost.
@@ -298,7 +298,7 @@ def _row_of_frame(incident: Incident) -> KnownMessage | None:
 
 
 def _by_frames(incident: Incident) -> _Verdict | None:
-    """The message of an incident without a known word: by the frames of JE or Derby at its top."""
+    """The message of an incident without a known word, found by the frames of JE or Derby at its top."""
     own = [frame for frame in incident.frames if not frame.startswith(JAVA_FRAMES)]
     if not own and any(_CLOSED.search(text.joined()) for text in incident.texts):
         row = _illegal_state(" ".join(text.joined() for text in incident.texts))

@@ -57,9 +57,9 @@ CUT: Final = "cut"
 UNKNOWN: Final = "unknown"
 STATES: Final = (MISSING, CLEANED, CUT, UNKNOWN)
 
-# Most numbers of a gap that are listed; a directory with files 0 and 7ffffffe has a gap of two billion.
+# Most missing numbers that are listed for a gap: between files 0 and 7ffffffe two billion are missing.
 _MOST_NUMBERS: Final = 100_000
-# Between two reports of progress.
+# Number of BINs between two reports of progress.
 _TOLD_BINS: Final = 64
 
 
@@ -250,7 +250,7 @@ class _Walk:
         bins = records = 0
         walked = 0.0
         lost: list[LostSubtree] = []
-        # The last element is the share of the tree below the node.
+        # The last element of a tuple is the estimated share of the tree that is below the node.
         todo: list[tuple[int, IN | None, bytes | None, bytes | None, int, float]] = []
         root = root_in_memory(db)
         if root is not None or db.has_root:
@@ -308,7 +308,8 @@ class _Walk:
             return fetch_node(self._engine.ctx, db, lsn)
         except (DamageError, FormatError):
             pass
-        # A delta needs a full version, which may be in another file. Mere damage is reported by verify.
+        # A delta needs a full version, which may be in another file. Damage within existing files is left to
+        # ``verify``.
         try:
             entry = self._engine.access.read(lsn)
             record = entry.record() if entry.type_number == DELTA_TYPE else None
@@ -456,7 +457,7 @@ class _LogWalk:
 
     def _branch(self, name: str, branch: LostBranch, *, internal: bool) -> None:
         if not self._absent.holds(branch.lsn):
-            # Mere damage is reported by verify.
+            # Damage within existing files is left to ``verify``.
             self.is_whole = False
             return
         self._absent.note(branch.lsn, name, node=True)

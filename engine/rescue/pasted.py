@@ -41,11 +41,11 @@ _NESTED: Final = re.compile(r"={3,} (?:begin|end) nested exception")
 _THROWN: Final = re.compile(r"(?:Exception in thread |(?:java|javax|com|org)\.[\w.$]+(?:Exception|Error|Throwable)\b)")
 # A code of Derby at the start of a line, as printed by ij and SQLException's chain, in any language.
 _CODE: Final = re.compile(r"[^\W\d_]{2,7} [0-9A-Z]{5} ?[:\uff1a]")
-# Widths of terminals; a line of this length that continues was broken within words.
+# Widths of terminals, at which a line is broken within a word.
 _WIDTHS: Final = frozenset((72, 79, 80, 100, 120, 132, 160))
 _SHORTEST_BROKEN: Final = 60
 JAVA_FRAMES: Final = ("java.", "javax.", "jdk.", "sun.")
-# The end of a value of several lines does not begin a message.
+# A line that begins with one of these ends a value of several lines; it does not begin a message.
 _CLOSING: Final = frozenset("\"'/>)]},;")
 
 
@@ -177,7 +177,7 @@ class _Reader:
         return True
 
     def _is_next(self, current: Incident, line: str) -> bool:
-        """Whether a line is the incident's next exception: after the record that reports it, or in Derby's chain."""
+        """Whether a line is another exception of the incident: it follows the reporting record, or Derby chains it."""
         if not current.texts:
             return False
         if current.stamped and len(current.texts) == 1 and not current.frames:

@@ -65,7 +65,7 @@ COMMITS: Final = "commits"
 MATCHPOINT: Final = "matchpoint"
 KINDS: Final = (LSN, VLSN, TIME, TXN, COMMITS, MATCHPOINT)
 _IN_TXN: Final = LNS & TRANSACTIONAL
-# Types of plain entries where a log may end, or after which a CkptEnd is not an end.
+# Types of plain entries that matter for finding an end: a log may end there, or a following CkptEnd is no end.
 _NOTED: Final = TXN_ENDS | PLAIN_LNS | _IN_TXN
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -88,7 +88,7 @@ def parse_point(text: str) -> Point:
     """Parse a point, as in the table above; a time is in ISO 8601, in UTC unless it has a zone.
 
     Raises:
-        UsageError: it names none.
+        UsageError: the text is not a point.
     """
     kind, _, rest = text.strip().partition(":")
     try:
@@ -188,7 +188,7 @@ class _Walk:
         self._point = point
         self._last = self._now = _End(NULL_LSN, NULL_LSN, 0)
         self._found: tuple[int, _End] | None = None
-        # For the last Commits, the LSN and the last end before it.
+        # For each of the last Commits, its LSN and the last end before it.
         self._commits: deque[tuple[int, _End]] = deque(maxlen=point.value if point.kind == COMMITS else 1)
         self._starts: dict[int, RollbackStart] = {}
         self._ends: dict[int, int] = {}
@@ -229,7 +229,7 @@ class _Walk:
                 if number == COMMIT:
                     self._commits.append((lsn, self._last))
                 if kind in (TIME, TXN) and self._found is None:
-                    # As in ``_record``: an entry that is not the end of a transaction cannot be the point.
+                    # As in ``_record``, ignore an entry that cannot be decoded: it cannot be the point.
                     with suppress(FormatError, IndexError):
                         txn, time_ms = txn_end_fields(data, body, end, stretch.version)
                         if kind == TIME and time_ms > value:
@@ -257,7 +257,7 @@ class _Walk:
             record = _record(entry)
             if isinstance(record, RollbackStart):
                 self._starts[entry.lsn] = record
-                # Entries that it takes back no longer belong to the stream.
+                # The entries that this rollback takes back no longer belong to the stream.
                 self._vlsn = min(self._vlsn, record.matchpoint_vlsn)
         elif entry.type_number == ROLLBACK_END:
             rolled = _record(entry)
@@ -308,7 +308,7 @@ class _Walk:
                 consequence="nothing would be left",
                 hint="name a later point; jetool txns lists where transactions end",
             )
-        # For the other kinds of points the end of the entry is meant.
+        # Only points of these two kinds name an entry, so only for these a cut at an earlier place is reported.
         if last.end_lsn != asked and self._point.kind in (LSN, VLSN):
             snapped = f"back to the {type_name(last.type_number)} before it, where no transaction is open"
         for _ in self._starts:

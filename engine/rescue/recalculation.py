@@ -2,8 +2,8 @@
 
 The cleaner's counters (``space``) are estimates. Here a byte is *live* if it belongs to an entry that a tree refers to:
 the full version of a node and its last delta, and LNs of slots without embedded data that are not deleted. Of these,
-*expired* entries are no longer read. All else is *obsolete*: other LNs and nodes, and entries of other kinds, such as
-Commits, which belong to no database and are not needed once they are logged (R-CLN-3).
+*expired* entries are no longer read. All else is *obsolete*: other LNs and nodes, and all entries of other kinds, such
+as Commits, which belong to no database (R-CLN-3).
 
 ``DbSpace -r`` agrees within a point or two, but counts a full version as obsolete once a delta follows it, although the
 delta could not be read without it.
@@ -114,7 +114,7 @@ class _Uses:
             if state & DELETED:
                 continue
             self.records[db.id] += 1
-            # Their LNs were obsolete from the start: the slots hold everything (R-CLN-5).
+            # Skip LNs that were obsolete from the start, since their slots hold the data or the whole record (R-CLN-5).
             if not db.duplicates and not state & SLOT_EMBEDDED:
                 self.use(db.id, lsn, node.sizes[at], node.expirations[at])
 
@@ -131,7 +131,7 @@ class _Uses:
             self.db_live[db_id] += size
 
     def database_at(self, lsn: int) -> int:
-        """The database of the node there."""
+        """The id of the database of the node at an LSN."""
         head, length, _ = self._header_at(lsn)
         try:
             return unpack(head, length)[0]

@@ -119,7 +119,7 @@ def survey_space(storage: Storage, listener: Listener = SILENT) -> SpaceReport:
 
 
 def recounted(report: SpaceReport, found: Recalculation, files: LogFiles) -> SpaceReport:
-    """The same with recounted figures."""
+    """A report in which recounted figures replace the cleaner's."""
     numbers = {file.path: file.number for file in files.files}
     rows = []
     for file in report.files:

@@ -79,7 +79,7 @@ class BitSet(NamedTuple):
     data: bytes
 
     def get(self, bit: int) -> bool:
-        """The bit; False after the end."""
+        """Whether a bit is set; False after the end."""
         return bit < self.bits and self.data[bit >> 3] & (0x80 >> (bit & 7)) != 0
 
     def with_bit(self, bit: int, value: bool) -> BitSet:

@@ -63,7 +63,7 @@ def encode_key(key: bytes) -> bytes:
 
 
 def decode_key(column: bytes) -> bytes:
-    """The key of a column in an index; FormatError if it does not end in the zero byte."""
+    """The key in a column of an index; FormatError if it does not end in the zero byte."""
     stored = decode_varbit(column)
     if not stored.endswith(_KEY_END):
         raise FormatError("a key in an index does not end in a zero byte")

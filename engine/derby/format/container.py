@@ -142,7 +142,7 @@ def encode_stub(header: ContainerHeader) -> bytes:
 
 def header_in(data: bytes) -> ContainerHeader:
     """The header inside the first bytes (at least ``HEADER_END``) of a container or stub file."""
-    # The preceding byte holds the length of the header; it is 0 on a page without one.
+    # The byte before the header holds its length, which is 0 on a page without a header.
     if len(data) < HEADER_END or data[LENGTH_OFFSET] != HEADER_SIZE:
         found = plural(len(data), "byte")
         raise FormatError("no container header in page 0", expected=plural(HEADER_END, "byte"), found=found)

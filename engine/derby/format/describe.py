@@ -59,7 +59,7 @@ def describe_operation(operation: registry.Operation) -> Fields:
     """The fields of an operation."""
     names: tuple[str, ...] = operation._fields
     fields: Fields = [(name, _value(name, value)) for name, value in zip(names, operation, strict=True)]
-    # The kind is a number in the record and a word in the output.
+    # Replace the kind, a number in the record, by a word.
     if isinstance(operation, container.ContainerOperation):
         fields[3] = ("kind", container.KIND_NAMES[operation.kind])
     return fields
@@ -68,8 +68,8 @@ def describe_operation(operation: registry.Operation) -> Fields:
 def images(record: Record) -> list[row.DecodedRow | row.RowField]:
     """The rows and fields in the optional data of a record. FormatError when bytes are left over or missing.
 
-    Returns: insert and delete one row; update the new and the old row; update field the new field, the old field and,
-    when undo is logical, the old row; purge and copy one row for each id.
+    Returns: for insert and delete the row; for update the new and the old row; for update field the new field, the old
+    field and, when undo is logical, the old row; for purge and copy one row for each id.
     """
     cursor = FieldCursor(record.data)
     operation = record.operation

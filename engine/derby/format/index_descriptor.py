@@ -20,7 +20,7 @@ _STRING = 1
 
 
 def base_columns(data: bytes) -> tuple[int, ...]:
-    """The columns of the table, in the order of the index, counted from 0. FormatError when it is something else."""
+    """The columns of an index as positions in the table, from 0. FormatError when it is something else."""
     cursor = FieldCursor(data)
     _require(cursor.short(), _DESCRIPTOR)
     _require(cursor.short(), _HASH_TABLE)

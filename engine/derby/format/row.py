@@ -188,9 +188,9 @@ def encode_row(row: DecodedRow) -> bytes:
 
 
 def merge(image: DecodedRow, old: DecodedRow) -> DecodedRow:
-    """The row after an update: the header of ``image``, its fields, and the old field where it says unchanged.
+    """The row after an update: header and fields of ``image``, with the old field where the image says unchanged.
 
-    If the old row lacks the field too, it stays null, as in the image.
+    If the old row has no such field, the field is null, as in the image.
     """
     fields = []
     for number, field in enumerate(image.fields, image.header.first_field):

@@ -3,8 +3,8 @@
 Rules (R-DRB-50 to 54):
 
 * Insert, delete and update field get a *logical* CLR, which names page, version and record id. When the record allows
-  logical undo (its row is in a B-tree) the row may have moved: it is used in place if the record id still exists there
-  with all columns equal to those in the record; otherwise the index is searched for it.
+  logical undo (its row is in a B-tree) the row may have moved: if the page still has the record id, with all columns
+  equal to those in the record, the row has not moved; otherwise the index is searched for it.
 * The other page operations get a *physical* CLR for their own page.
 * Creation and drop of a container get a container CLR.
 * Begin, prepare, checkpoint, set reserved space, removal of a container or a file: nothing.
@@ -64,7 +64,7 @@ def place_of(cache: PageCache, found: Container, one: Record, operation: PageOpe
         return UndoPlace(operation.page, None)
     if not operation.logical:
         return UndoPlace(operation.page, operation.record_id)
-    # Of an update field record the last image is the old row (see ``describe.images``).
+    # The last image is the row; of an update field record it is the old row (see ``describe.images``).
     image = describe.images(one)[-1]
     if not isinstance(image, row.DecodedRow):
         raise FormatError("a record with logical undo carries no row")

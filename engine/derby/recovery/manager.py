@@ -242,7 +242,8 @@ class _Recovery:
                 self.notes.append(f"the last write to the log is torn; {torn} undone that was not acknowledged")
             loss = self._options.accept_loss or self._options.derby_default
             check(self._log, self._analysis, self.notes, accept_loss=loss, accept_file=self._options.accept_loss)
-            # Nothing is written before the interlock. Only a page store of jetool has copies for repairing torn pages.
+            # Nothing is written before the interlock above. Only a page store of jetool has copies for repairing torn
+            # pages.
             mended = mend(self._database.storage) if self._copies is not None else 0
             if mended:
                 self.notes.append(
@@ -329,7 +330,7 @@ class _Recovery:
         release = self._database.likely_release(self._database.controls())
         # If both control files are damaged, the release is guessed from their remains.
         base = self._controls.chosen or Control(major=release[0], minor=release[1])
-        # Their removal lies before this checkpoint, so it may drop them.
+        # Register the stubs on disk: this checkpoint may delete them, since their containers were removed before it.
         self._containers.adopt_stubs()
         points: tuple[TruncationPoint, ...] = ()
         # The pages are current now, so the database's own property table can be read like any other.

@@ -56,7 +56,7 @@ class Redo:
         self.skipped = 0
 
     def redo(self, one: Record) -> None:
-        """Repeat one record. DamageError if that is impossible."""
+        """Apply one record again. DamageError if that is impossible."""
         operation = one.operation
         try:
             if registry.is_page_operation(operation):
@@ -79,7 +79,7 @@ class Redo:
         key = ContainerKey(operation.segment, operation.container)
         found = self._containers.find(key)
         if found is None:
-            # A later record has removed it; its stub says so (R-DRB-35).
+            # The stub shows that a later record has removed the container (R-DRB-35).
             if self._containers.has_stub(key):
                 return False
             raise _stopped(one, f"{key} has vanished", "the container file is missing, and its creation is not logged")
@@ -150,7 +150,7 @@ class Redo:
     def remove(self, key: ContainerKey, at: int) -> bool:
         """Remove a container; return whether its file still existed."""
         there = self._containers.find(key) is not None
-        # Its changed pages must not be written after the file is gone.
+        # Drop the changed pages of the container: they must not be written after the file is removed.
         self._cache.forget(key)
         self._containers.remove(key, at)
         return there

@@ -52,7 +52,7 @@ def find_start(log: DerbyLogFiles, controls: Controls) -> Start:
     if not isinstance(found.operation, CheckpointRecord):
         return _from_file(log, instant.file_of(at), "the record there is no checkpoint")
     marks = found.operation
-    # Both marks must be possible positions of records, in the order undoLWM, redoLWM, checkpoint.
+    # Both marks must be possible positions of records, and undoLWM <= redoLWM <= checkpoint must hold.
     placed = all(instant.position_of(mark) >= HEADER_SIZE for mark in (marks.undo_lwm, marks.redo_lwm))
     if not placed or instant.file_of(marks.undo_lwm) <= 0 or not marks.undo_lwm <= marks.redo_lwm <= at:
         return _from_file(log, instant.file_of(at), "its low water marks make no sense")

@@ -3,10 +3,10 @@
 Rules:
 
 * Order: internal losers first, then the others; within each kind by descending number (R-DRB-51). Prepared transactions
-  are kept (R-DRB-58). Each loser is rolled back completely, and its abort end flushed, before the next one.
+  are kept (R-DRB-58). Each loser is rolled back completely, and its abort end flushed, before the next rollback begins.
 * The records of one loser are read backward. A CLR leads to the record that it undid, and undo continues *before* that,
   so nothing is undone twice (R-DRB-50, 57).
-* The CLR of a record is made for the current version of the page, appended, then applied.
+* The CLR of a record is made for the current version of the page, appended to the log, then applied to the page.
 * The removal of a container is logged before its file is deleted (R-DRB-8).
 
 Example, ``crash-mixed``: losers 251 and 207, in this order. 207 had rolled back to a savepoint: its last four records
@@ -83,7 +83,7 @@ class Undo:
 
         Arguments:
             one: the transaction; its CLRs are added to its records.
-            keep: number of its first records that are not undone.
+            keep: number of records at the start of the transaction that are kept.
 
         Returns: the number of CLRs written.
         """

@@ -3,7 +3,7 @@
 A committing transaction appends its end record and then needs everything up to it to be durable. When a flush is
 running it waits and tests again: the flush may have covered its record. Otherwise it writes what is in the buffer, its
 own end record and those that others have appended in the meantime, and syncs without holding the latch, so that others
-can append. An instant that is durable already returns at once.
+can append. If the record is durable already, the call returns at once.
 
 Example: A flushes to (1,5000). B ends at (1,5200) and C at (1,5300) while A's sync runs; both wait. B wakes first and
 flushes to (1,5300): C finds its end durable. Three commits, two syncs.
@@ -66,6 +66,6 @@ class DerbyGroupCommit:
             self._core.require_whole()
             if self._core.writer.durable >= end:
                 return True
-            # Only one thread at a time gets here: the one that flushes.
+            # Only one thread at a time gets here; it runs the next flush.
             self._flushing = True
             return False

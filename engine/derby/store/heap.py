@@ -97,7 +97,7 @@ class Heap:
         return Location(number, record_id)
 
     def fetch(self, at: Location) -> HeapRow | None:
-        """A row with its complete value, or None if it is marked deleted. DamageError if it does not exist."""
+        """A row with its complete value, or None if it is marked deleted. DamageError if there is no such row."""
         target, slot = self._find(at)
         if target.rows[slot].deleted:
             return None
@@ -120,11 +120,12 @@ class Heap:
         fields = [RowField(0, part) for part in columns]
         if self._is_long(columns):
             fields[-1] = _WIDEST_POINTER
-        # Tested with the widest pointer before any overflow page is taken, since False means that nothing was changed.
+        # Test with the widest pointer before any overflow page is taken: when this returns False, nothing may be
+        # changed.
         if not target.has_room_to_replace(slot, DecodedRow(old.header, tuple(fields))):
             return False
         new = DecodedRow(old.header, self._image(running, columns, taken).fields)
-        # The new values for redo, the old ones for undo.
+        # The record holds the new values for redo, and the old ones for undo.
         data = row.encode_logged(_only_changes(new, old)) + row.encode_row(_only_changes(old, new))
         self._change(running, at.page, operations.Update, slot, at.record_id, data=data)
         return True
@@ -237,7 +238,7 @@ class Heap:
         for number in (self._last, *sorted(self.roomy)):
             target = self._core.cache.get(self.container, number)
             if isinstance(target, LivePage) and target.header.status == page.VALID and not target.header.overflow:
-                # The id is part of the record, and its encoded length may differ from page to page.
+                # Test with the record id that the row would get on this page, since the encoded length of ids differs.
                 named = DecodedRow(image.header._replace(record_id=target.header.next_record_id), image.fields)
                 if target.free_bytes >= target.space_for(named):
                     return number

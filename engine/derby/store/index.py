@@ -8,7 +8,7 @@
 * A deleted key stays as a marked row until the commit; if the key is inserted again before that, the row is reused.
 * A page without room is split first, in an internal transaction (``split``). Pages that become empty stay in the chain.
 
-A search costs one binary search per level; each compared row of a page is decoded only once.
+A search is one binary search on each level; each compared row of a page is decoded only once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FIRST_ROW = 1
 _INSERT = operations.INSERT_DEFAULT | operations.INSERT_UNDO_WITH_PURGE
 _LOCATION_FIELD = 1
 _CHILD_FIELD = 2
-# A branch page must have room for several rows; otherwise the tree would not get narrower towards the root.
+# Least number of rows for which a branch page has room; with one, the tree would not get narrower towards the root.
 _LEAST_ROWS = 4
 _ROW_OVERHEAD = 64
 _DEEPEST = 64
@@ -83,8 +83,8 @@ class Index:
         """
         number, slot = self._edge(reverse=reverse) if start is None else self._leaf(start)
         target = self.page(number)
-        # The slot holds the first key not below ``start``; forward exclusive and backward inclusive begin one slot
-        # later.
+        # The slot holds the first key not below ``start``. If this key is ``start``, a forward walk that excludes it
+        # begins one slot later, and a backward walk that includes it ends its slice one slot later.
         if start is not None and inclusive == reverse:
             slot += slot < len(target.rows) and self.key_at(target, slot) == start
         rows = target.rows[FIRST_ROW:slot] if reverse else target.rows[slot:]
@@ -127,7 +127,7 @@ class Index:
         slot, one = self._find(entry)
         old = one.decoded()
         out = bytearray()
-        # New field for redo, old field for undo, and the old row for the search.
+        # The record holds the new field for redo, the old field for undo, and the old row for the search.
         row.put_logged_field(out, RowField(0, column.encode_location(at)))
         row.put_field(out, old.fields[_LOCATION_FIELD])
         fields = operations.UpdateField, entry.record_id, True, slot, _LOCATION_FIELD

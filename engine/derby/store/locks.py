@@ -54,7 +54,7 @@ class Locks:
         deadline = time.monotonic() + self._timeout_s
         with self._released:
             while not self._try(owner, name, exclusive=exclusive):
-                # Any release wakes it; the timeout counts from the request.
+                # Any release wakes this thread; the timeout counts from the request.
                 left = deadline - time.monotonic()
                 if left <= 0 or not self._released.wait(left):
                     raise self._refused(owner, name)

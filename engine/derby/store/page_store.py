@@ -114,7 +114,7 @@ class PageStore:
         self._listener = listener
         self._database = DerbyDatabase(self._storage)
         require_store(self._database)
-        # Locked before recovery reads anything: another process may be writing.
+        # Lock the directory before recovery reads anything: another process may be writing.
         self._lock: Lock | None = None if read_only else self._database.lock()
         try:
             how = RecoveryOptions(accept_loss=options.accept_loss, switch_bytes=switch_bytes(self._database))
@@ -223,7 +223,7 @@ class PageStore:
         """Take a checkpoint (R-DRB-21); no other operation runs meanwhile."""
         core = self._core
         with core.latch, core.stopping():
-            # Nothing is logged for the transaction until its record in step 5.
+            # The checkpoint transaction logs nothing before step 5.
             number = core.begin().number
             points = [TruncationPoint(*one) for one in self._truncation_points.items()]
             if self.archive:
@@ -261,7 +261,7 @@ class PageStore:
             return
         try:
             with self._core.latch:
-                # The state in memory cannot be trusted; recovery decides at the next opening.
+                # If the store is broken, its state in memory cannot be trusted; the next opening recovers.
                 if self._core.broken:
                     return
                 if self._core.writer.end != self._settled:
@@ -292,7 +292,7 @@ class PageStore:
             self._log, analysis.end.append, buffer_bytes=options.buffer_bytes, switch_bytes=switch_bytes(self._database)
         )
         containers = Containers(self._database)
-        # Their removal lies before every checkpoint to come.
+        # Register the stubs on disk: the next checkpoint deletes them, since their containers were removed before it.
         containers.adopt_stubs()
         self._copies = PageCopies(self._storage)
         cache = PageCache(containers, writer, max(options.cache_pages, _FEWEST_PAGES), copies=self._copies)

@@ -2,7 +2,7 @@
 
 Rows that a committed transaction has marked deleted are purged. Unneeded pieces of long values and empty pages are
 returned, bytes that an update left reserved are freed, and the files of dropped tables are removed. After a rollback
-its overflow pages are returned.
+the overflow pages that the transaction took are returned.
 
 All of this happens under the latch right after the locks were released, before another transaction can use the purged
 rows. A

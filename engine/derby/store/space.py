@@ -91,9 +91,9 @@ def _initialise(core: Core, running: RunningXact, found: Container, number: int,
     if known is None:
         core.cache.make(found, number, page.STORED)
     elif isinstance(known, LivePage) and known.version > 0:
-        # Its version continues: older records of the page must not match it again.
+        # The version of a reused page continues, so that older records of the page cannot match it again.
         flags |= operations.INIT_REUSE
-        # A heap must not give an id twice, since undo finds rows by it.
+        # A heap must not assign a record id twice, since undo finds rows by their ids.
         if not found.header.status & container.REUSABLE_IDS:
             next_id = known.header.next_record_id
     offset = number * found.header.page_size

@@ -1,9 +1,9 @@
 """Making room in a B-tree: pages are split from the top down, each split in an internal transaction of its own.
 
 * The root never moves. If it has no room, its rows move to a new child, and the tree gets one level more.
-* Another page is split when its parent has room for one more row of any size; otherwise the parent is split first, and
-  the next call continues. So one internal transaction changes the page, its new right neighbour, the neighbour after
-  that, and the parent.
+* A page other than the root is split when its parent has room for one more row of any size; otherwise the parent is
+  split first, and the next call continues. So one internal transaction changes the page, its new right neighbour, the
+  neighbour after that, and the parent.
 * Half of the bytes go to the right. If keys are inserted in ascending order, the new page gets only the last row, so
   pages stay full.
 
@@ -83,7 +83,8 @@ def _split(index: Index, running: RunningXact, parent: DescentStep, step: Descen
         _link(index, running, control.right, btree.LEFT_FIELD, number)
     _link(index, running, step.page, btree.RIGHT_FIELD, number)
     if control.kind == btree.BRANCH:
-        # Its child becomes the leftmost child of the new page; its key moves to the parent.
+        # The child of the first moved row becomes the leftmost child of the new page; the key of the row moves to the
+        # parent.
         _purge(index, running, step.page, first, 1)
     _move(index, running, step.page, first, number)
     upper = key, at, RowField(0, btree.encode_page_number(number))
@@ -129,7 +130,7 @@ def _move(index: Index, running: RunningXact, source: int, first: int, goal: int
         return
     next_id = index.page(goal).header.next_record_id
     copied = tuple(operations.CopiedRow(next_id + n, len(one.slack)) for n, one in enumerate(rows))
-    # Derby reads the new ids from the rows too, so the rows in the record have their new ids.
+    # Derby also reads the new ids from the copied rows, so the rows in the record have their new ids.
     images = [(one.record_id, source_row.decoded()) for one, source_row in zip(copied, rows, strict=True)]
     named = (DecodedRow(image.header._replace(record_id=record_id), image.fields) for record_id, image in images)
     data = b"".join(row.encode_row(image) for image in named)

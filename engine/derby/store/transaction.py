@@ -108,7 +108,7 @@ class StoreTransaction:
         """Drop a table; its files are removed after the commit. NotFoundError when no table has the name."""
         self._lock(_ALL_TABLES, name.encode(), exclusive=True)
         with self._core.latch:
-            # Read before the drop, which forgets the table.
+            # Read the location before the drop, after which the table is unknown.
             row = self._parts.tables.get(name).row
             self._tables_changed = True
             for key in self._parts.tables.drop(self._running, name):
@@ -180,7 +180,7 @@ class StoreTransaction:
         """
         at, inclusive = (stop if reverse else start), not reverse
         while True:
-            # One leaf at a time, so that the latch is not held while the caller works.
+            # Read one leaf at a time, so that the latch is not held while the caller works.
             found = self._batch(name, at, inclusive=inclusive, reverse=reverse)
             for key, value in found:
                 if (start is not None and key < start) or (stop is not None and key >= stop):
@@ -198,13 +198,13 @@ class StoreTransaction:
     def roll_back_to(self, savepoint: Savepoint) -> int:
         """Undo all changes since a savepoint; return the number of compensation records. Locks are kept.
 
-        Raises: UsageError if it belongs to another transaction, or a rollback went back beyond it.
+        Raises: UsageError if the savepoint belongs to another transaction, or a rollback went back beyond it.
         """
         if savepoint.transaction != self.number or savepoint.records > self._running.records:
             raise UsageError("the savepoint does not belong to this transaction")
         with self._core.latch:
             written = self._core.roll_back(self._running, savepoint.records)
-            # Space that was to be reclaimed for the undone changes is in use again.
+            # Drop the work of the undone changes: the space that it would reclaim is in use again.
             del self._works[savepoint.works :]
             self._reload()
             return written
@@ -283,13 +283,13 @@ class StoreTransaction:
                 self._core.require_whole()
                 entries = table.index.batch(at, inclusive=inclusive, reverse=reverse)
                 for entry in entries:
-                    # The rest of the leaf is read after waiting for that lock.
+                    # The next call waits for this lock, and reads the rest of the leaf.
                     if not self._parts.locks.is_readable(self.number, LockName(name, entry.key)):
                         break
                     found.append((entry.key, None if entry.deleted else _value(table, entry)))
             if found or not entries:
                 return found
-            # The latch is free while this waits.
+            # Wait for the lock without holding the latch.
             self._lock(name, entries[0].key, exclusive=False)
 
     def _table(self, name: str) -> StoreTable:

@@ -129,7 +129,7 @@ class Core:
             return RunningXact(number, internal=internal)
 
     def page(self, found: Container, number: int) -> Page:
-        """A page that must exist. DamageError if it does not."""
+        """A page that must exist. DamageError if it is missing."""
         target = self.cache.get(found, number)
         if target is None:
             raise DamageError(
@@ -188,12 +188,12 @@ class Core:
     def roll_back(self, running: RunningXact, keep: int = 0) -> int:
         """Undo a transaction down to a savepoint; return the number of CLRs.
 
-        It continues with ordinary records (R-DRB-9).
+        Afterwards the transaction continues with ordinary records (R-DRB-9).
         """
         if running.entry is None or running.records <= keep:
             return 0
         with self.stopping():
-            # Its records are read from the file.
+            # Write out the log: undo reads the records of the transaction from the file.
             self.writer.write_out()
             return self.undo.roll_back(running.entry, keep)
 

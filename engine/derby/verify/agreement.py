@@ -4,21 +4,20 @@ A page does not hold its own number, and Derby does not check it either. A page 
 its container has a valid checksum, and queries lose rows or find them twice. But a page of an index names its
 neighbours, and an index points to the rows of its table. Like Derby's SYSCS_CHECK_TABLE, this module compares both:
 
-* the right neighbour of a page names that page as its left one, on the same level, and only page 1 is the root
-  (DRB-IDX-001);
+* the right neighbour of a page is on the same level and names the page as its left neighbour, and only page 1 is the
+  root (DRB-IDX-001);
 * an index has one entry for each row of its table, with the same values (DRB-IDX-002).
 
-The second check looks up no row. Over the rows, and over the entries, it sums the CRC-32 of each row's location, and
-for each column the CRC-32 of location and value. The sum of an index column must equal that of the table column named
-by the catalogue, or of a column of the same type if the catalogue names none. The order of rows does not matter, and
-memory holds only a few numbers for each column.
+The second check looks up no row. For the table and for the index it computes sums over all rows or entries: of the
+CRC-32 of the row location, and for each column of the CRC-32 of location and value. The sum of an index column must
+equal that of the table column named by the catalogue, or of a column of the same type if the catalogue names none. The
+order of rows does not matter, and memory holds only a few numbers for each column.
 
-Values are compared only for types whose equal values have equal bytes, ignoring trailing blanks. Derby leaves an entry
-alone when the new value of a column equals the old one, so decimals, floats and strings under a collation may
+Values are compared only for types whose equal values have equal bytes, ignoring trailing blanks. Derby does not change
+an index entry when the new value of a column equals the old one, so decimals, floats and strings under a collation may
 legitimately differ from the row. For such columns, and for columns with a value stored in parts, only locations are
-compared.
-``uncompared`` counts both. A row that continues on another page is assembled after all pages were read; of its parts
-only values that an index may hold are kept.
+compared. ``uncompared`` counts both. A row that continues on another page is assembled after all pages were read; of
+its parts only values that an index may hold are kept.
 
 This works only for containers at rest: those that recovery would still change, and those with errors, are skipped.
 
@@ -94,7 +93,7 @@ class Agreement:
         self.uncompared = 0
         self._heaps: dict[ContainerKey, _Heap] = {}
         self._indexes: dict[ContainerKey, _Index] = {}
-        # Containers whose page 1 does not describe them.
+        # Containers whose page 1 does not describe a table, or an index.
         self._no_table: set[ContainerKey] = set()
         self._no_index: set[ContainerKey] = set()
 
@@ -103,7 +102,7 @@ class Agreement:
         self._left_out.add(key)
 
     def see(self, key: ContainerKey, number: int, header: PageHeader, rows: Sequence[DecodedRow]) -> None:
-        """Take a page in use; page 1 comes first."""
+        """Take a page in use; page 1 of a container must come first."""
         if key in self._left_out or header.status != page.VALID:
             return
         if number == ROOT_PAGE and rows:
@@ -232,7 +231,7 @@ class _Heap:
         self.sums = _Sums(formats)
         # Columns with unknown values.
         self.overflowing: set[int] = set()
-        # By page and record id.
+        # Pieces by page and record id.
         self._pieces: dict[tuple[int, int], _Piece] = {}
         # Rows that continue elsewhere: the checksum of the location, and the piece on the page of the row.
         self._continued: list[tuple[int, _Piece]] = []
@@ -316,7 +315,7 @@ class _Index:
         self.keys = found.location
         keys = [0 if found.collated and kind in _STRINGS else kind for kind in found.formats[: found.location]]
         self.sums = _Sums(keys)
-        # By page number.
+        # Left and right neighbour and level of each page, by page number.
         self._left, self._right, self._level = array("q"), array("q"), array("q")
         self.broken: list[tuple[int, str]] = []
 

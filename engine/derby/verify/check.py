@@ -79,7 +79,7 @@ def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = 
         pages: whether the pages of containers are checked too. Missing containers are found in either case.
         listener: receives progress of the steps ``log`` (bytes) and ``pages`` (containers).
 
-    Raises: UnsupportedError when it is encrypted or of an unknown release.
+    Raises: UnsupportedError when the database is encrypted or of an unknown release.
     """
     database.require_clear()
     controls = database.controls()
@@ -201,7 +201,7 @@ def _missing(missing: tuple[MissingContainer, ...]) -> list[DerbyFinding]:
             severity=WARNING if one.loss == POSSIBLE else None,
         )
         for one in missing
-        # Its pages are reported one by one.
+        # Unreadable containers are left out, since their damaged pages are reported one by one.
         if one.loss != UNREADABLE
     ]
 

@@ -1,7 +1,7 @@
 """Checks of the log: groups, chain, transactions, the end and what follows it.
 
-The scan starts at the first log file that exists, which may be older than recovery needs. When that older part is
-damaged a note says so, and a second scan starts at the undo low water mark, so that the part needed by recovery is
+The scan starts at the first log file that exists, which may be older than recovery needs. If that older part is
+damaged, a note reports it. A second scan starts at the undo low water mark, so that the part needed by recovery is
 always checked.
 
 The second scan follows three things at once. Transactions: every record belongs to one that has begun, except those of
@@ -95,7 +95,7 @@ def _check_older(log: DerbyLogFiles, start: Start) -> list[DerbyFinding]:
     """Log files before the undo low water mark, as far as they exist."""
     numbers = log.numbers()
     oldest = instant.file_of(start.undo_lwm)
-    # Only an unbroken run of files can be scanned up to the mark.
+    # Start at the first of the files that lead to the mark without a gap.
     while oldest - 1 in numbers:
         oldest -= 1
     try:
@@ -163,7 +163,7 @@ class _Scan:
             self.bytes += one.end - one.instant
             if self.records % _STEP == 0:
                 self._listener.step("log", self.bytes, 0)
-            # Only the first inconsistency is reported; its consequences would hide it.
+            # Report only the first inconsistency; those that follow from it would hide it.
             if self.consistent:
                 try:
                     self.table.see(one)
@@ -196,7 +196,7 @@ def _check_end(log: DerbyLogFiles, start: Start, end: ScanEnd) -> list[DerbyFind
         following = log.path(instant.file_of(end.stopped_at) + 1)
         findings.append(finding("DRB-LOG-004", end.obstacle, file=following))
     after = look_after_end(log, end)
-    # One finding for the end: the most severe that applies.
+    # Report one finding for the end of the log: the most severe that applies.
     if after.commits:
         message = (
             f"{end.reason}; after it {plural(after.records, 'valid record')}, "

@@ -13,7 +13,7 @@ What these checks cannot detect is a page with the content of another page of it
 since a page does not hold its own number. ``agreement``, which is given the pages in use, can.
 
 Example: in ``crash-five-transactions`` page 1 of container 0x490 has version 14 on disk and the log holds records for
-it from version 14 to 18. An image with version 13 would be DRB-PAGE-004 (a record is missing in front), one with
+it from version 14 to 18. An image with version 13 would be DRB-PAGE-004 (an earlier record is missing), one with
 version 20 would be DRB-PAGE-005 (the log has lost its end).
 """
 
@@ -146,7 +146,7 @@ class _Container:
         self._path = container.path_of(key)
         self._ranges = ranges
         self._agreement = agreement
-        # Known from the allocation pages read so far; each precedes its pages.
+        # Pages in use, from the allocation pages read so far; each allocation page precedes the pages that it maps.
         self._in_use = in_use
         self.findings: list[DerbyFinding] = []
         self.pages = 0

@@ -55,7 +55,7 @@ def check_recovered(
     Arguments:
         database: the database; it is only read.
         changing: the containers that recovery changes.
-        damaged: containers with errors that are more precise.
+        damaged: containers to skip, since errors on their pages are already reported.
         unused: containers that nothing names.
         base_columns: as in ``Agreement``.
     """

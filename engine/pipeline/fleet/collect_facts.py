@@ -1,7 +1,7 @@
 """The pass over log files that collects ``Facts``: every entry is read and its checksum tested, few bodies are decoded.
 
-Damage is skipped, as everywhere. An unreadable file is noted with the reason, and the pass continues with the next one:
-one bad disk must not hide the other files.
+Damage is skipped. An unreadable file is noted with the reason, and the pass continues with the next one: one bad disk
+must not hide the other files.
 
 Few bodies are decoded: checkpoints, rollbacks, FileSummaryLNs, the record of the replication group, and, among the ends
 of transactions, the last one and every n-th. The task that reads the end of the log calls ``engine.inspect.survey`` to
@@ -237,7 +237,7 @@ class _FactsPass:
     def _last_ends(self) -> None:
         facts = self._facts
         try:
-            # Only the last end is decoded: each holds the DTVLSN known at that time.
+            # It is enough to decode the last end, since every end holds the DTVLSN known at its time.
             if self._stream_end is not None:
                 facts.dtvlsn = _txn_end(self._stream_end).dtvlsn
             if self._commit is not None:
@@ -276,7 +276,7 @@ class _FactsPass:
             self._point(_txn_end(item).time, item.lsn)
 
     def _ckpt_start(self, item: LogEntry) -> None:
-        # Keep the first: each further start without an end is another interrupted checkpoint.
+        # Keep the first CkptStart: each later one without an end is another interrupted checkpoint.
         if self._facts.partial_start == NULL_LSN:
             self._facts.partial_start = item.lsn
 
@@ -300,7 +300,7 @@ class _FactsPass:
         assert isinstance(record, RollbackEnd)
         known = facts.rollbacks.get(record.rollback_start_lsn)
         if known is None:
-            # Its start lies in an earlier stretch; ``join`` brings the two together.
+            # The RollbackStart lies in an earlier stretch; ``join`` finds it there.
             facts.rollback_ends[record.rollback_start_lsn] = item.lsn
         else:
             facts.rollbacks[record.rollback_start_lsn] = known._replace(end_lsn=item.lsn)
@@ -323,13 +323,13 @@ class _FactsPass:
             self._point(header.time, item.lsn)
 
     def _point(self, time_ms: int, lsn: int) -> None:
-        """Note a progress point. If there are too many, drop every second one and add them less often."""
+        """Note a progress point. If there are too many points, drop every second one, and add later ones less often."""
         self._last_ms = max(self._last_ms, time_ms)
         points = self._facts.points
         points.append(LogPoint(time_ms, lsn, self._facts.last_vlsn))
         if len(points) >= MOST_POINTS:
             del points[1::2]
-            # The earlier points were thinned, so later ones must be as sparse.
+            # The earlier points were thinned out, so later ones are added as rarely.
             self._stride *= 2
 
 

@@ -53,12 +53,12 @@ class FleetNode(NamedTuple):
 
     @property
     def is_replicated(self) -> bool:
-        """Whether it has a replication stream."""
+        """Whether the node has a replication stream."""
         return self.last_vlsn != NULL_VLSN
 
     @property
     def ranking(self) -> tuple[int, int, int]:
-        """Its sort key; a greater key means a newer node."""
+        """The sort key of the node; a greater key means a newer node."""
         commit = self.last_commit.vlsn if self.last_commit is not None else NULL_VLSN
         # Without a durable VLSN only the last VLSN decides.
         if self.dtvlsn <= 0:
@@ -86,7 +86,7 @@ def node_of(env: str, stream: NodeStream, group: str = "") -> FleetNode:
 
     Arguments:
         env: its directory.
-        stream: the whole of it.
+        stream: the stream of the node, joined from all files.
         group: the group that the inventory puts it in; "" if it names none.
     """
     facts = stream.facts
@@ -120,7 +120,7 @@ def rank(nodes: list[FleetNode]) -> list[RankedNode]:
         members.sort(key=lambda node: (tuple(-value for value in node.ranking), node.env))
         place = 0
         for index, node in enumerate(members):
-            # Equal nodes share a rank, and the next rank is skipped for each of them.
+            # Equal nodes share a rank, and the following ranks are skipped: 1, 1, 3.
             if not index or node.ranking != members[index - 1].ranking:
                 place = index + 1
             found.append(RankedNode(node, place))

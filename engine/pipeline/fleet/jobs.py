@@ -1,7 +1,7 @@
 """The Spark jobs over a fleet. A task takes parts of environments and returns facts.
 
 Every job is an RDD of parts: no row of a log passes through the JVM. Tasks use module-level functions of this package,
-so they carry a name instead of code.
+so Spark sends the names of these functions, not their code.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def compare_fleet(
     """
     named = {listed.member.env: listed.member.group for listed in fleet}
     parts: RDD[tuple[str, NodeStream]] = parallel(session, _parts(fleet)).flatMap(_stream_task)
-    # Two jobs use them: reading the logs twice would cost more than keeping them in memory.
+    # Keep the streams in memory for both jobs, which is cheaper than to read the logs twice.
     streams = parts.groupByKey().mapValues(_join_streams).cache()
     try:
         with explained("the comparison failed", consequence=UNCHANGED):

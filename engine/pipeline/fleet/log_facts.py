@@ -142,11 +142,12 @@ class Facts:
         summaries: the last utilization record in the stretch for each file, by file number; None: the file was deleted.
         reserved: by file number, whether the last record of the file marks it as reserved by the cleaner.
         rollbacks: by LSN of the RollbackStart.
-        rollback_ends: LSN of a RollbackEnd by that of its RollbackStart, for a start before the stretch.
+        rollback_ends: LSN of a RollbackEnd by the LSN of its RollbackStart, if the start lies before the stretch.
         last_commit: the last Commit; in a stretch with replicated commits the last replicated one.
         dtvlsn: the VLSN that is durable on a majority according to the last replicated Commit or Abort; 0 without one.
-        last_vlsn: the VLSN that the stretch ends with, rollbacks taken into account.
-        cut_vlsn: the lowest matchpoint of a rollback before any entry of the stream here; NULL_VLSN - 1 for none.
+        last_vlsn: the last VLSN of the stream at the end of the stretch, after its rollbacks.
+        cut_vlsn: the lowest matchpoint of the rollbacks that precede all stream entries of the stretch; NULL_VLSN - 1
+            without one.
         points: progress over time.
         damages: damage other than a torn tail, up to a limit; ``damage_count`` and ``damage_bytes`` are totals.
         torn_tail: size of the torn tail of the log.
@@ -213,7 +214,7 @@ class Facts:
         # A rollback at the beginning of the later stretch, before its own stream entries.
         if later.cut_vlsn != NO_CUT:
             self.roll_back(later.cut_vlsn)
-        # After the cut, since the later stretch is last in the log.
+        # Set the last VLSN after the rollback: the later stretch comes last in the log.
         if later.last_vlsn != NULL_VLSN:
             self.last_vlsn = later.last_vlsn
         if later.last_commit is not None and later.last_commit.replaces(self.last_commit):
@@ -238,6 +239,6 @@ def thinned(points: list[LogPoint], most: int = MOST_POINTS) -> list[LogPoint]:
         return points
     step = len(points) / most
     kept = [points[int(index * step)] for index in range(most)]
-    # Readers of a report look for the end of the log.
+    # Always keep the last point: readers of a report look for the end of the log.
     kept[-1] = points[-1]
     return kept

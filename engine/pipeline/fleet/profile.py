@@ -46,7 +46,7 @@ PROBLEMS: Final = (UNREADABLE, DAMAGED, ROLLING_BACK)
 MISSING: Final = "missing"
 
 
-# For an environment whose end was not read.
+# Stands for the end of an environment whose end was not read.
 _NO_END: Final = EndOfLog(
     closed=False,
     end_lsn=NULL_LSN,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 FORMS: Final = ("parquet", "json", "csv")
 _RAW_FORMS: Final = ("parquet",)
 _SHOWN: Final = ("source", "environment", "db", "key", "data", "vlsn", "lsn", "from", "stood_in", "confirmed")
-# The datasets: kind of their rows, and columns that are meaningless for it.
+# For each dataset the kind of its rows, and the columns that are meaningless for this kind.
 _DATASETS: Final = {
     "records": (RECORD, ()),
     "lost": (LOST, ("data", "vlsn", "from", "confirmed", "decoded_data")),
@@ -111,7 +111,7 @@ def salvage_fleet(
         numbers = spark.range(0, len(sources), 1, max(1, len(sources)))
         rows = numbers.mapInArrow(partial(source_task, sources, decode), ROWS).persist()
         try:
-            # The directory gets its name when all datasets are complete.
+            # The directory gets its final name when all datasets are complete.
             with new_directory(to) as staging:
                 for name, (kind, silent) in _DATASETS.items():
                     chosen = rows.where(rows["kind"] == kind).select(*(one for one in shown if one not in silent))

@@ -2,8 +2,8 @@
 
 1. Files. Checks that read every byte of a log work file by file (``engine.verify.log.check_one``), so files are divided
    among tasks: a large environment keeps as many cores busy as many small ones. On a cluster with more cores than
-   environments, the trees of large environments are divided too: a task recovers the environment in memory, walks over
-   every n-th branch of its trees and reads the records below them.
+   environments, the trees of large environments are divided too: each of n tasks recovers the environment in memory,
+   walks over every n-th branch of its trees and reads the records below these branches.
 2. Environments. A task takes the results for all files of some environments, in order, checks that the files fit
    together, reads their rollback periods, and checks the part of their trees that no other task has read, if requested.
    In local mode with fewer environments than cores, each task uses several cores for the trees of its environment,
@@ -29,7 +29,7 @@ from engine.verify import trees
 from engine.verify.environment import files_to_read
 from engine.verify.tree import ShareOfTrees
 
-# Several for each core, so that a slow share does not leave the other cores idle.
+# Make several shares for each core, so that a slow share does not leave the other cores idle.
 _SHARES: Final = 2
 # Each share of trees costs a recovery and a walk over the roots.
 LEAST_SHARE_BYTES: Final = 64 << 20

@@ -60,7 +60,7 @@ class EnvironmentVerdict(NamedTuple):
 def check_parts(
     tally: Tally, levels: tuple[str, ...], parts: Sequence[NumberedPart | TreeShare]
 ) -> Iterator[tuple[int, Checked | ShareOfTrees]]:
-    """Check each file and each share of trees separately; return results with the number of the environment."""
+    """Check each file and each share of trees separately; return each result with the number of its environment."""
     settle_worker()
     for part in parts:
         if isinstance(part, TreeShare):

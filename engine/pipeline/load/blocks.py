@@ -1,7 +1,7 @@
 """Encodes many LN entries or complete BINs at once, into the same bytes as ``engine.format`` does one by one.
 
-LNs: entries of equal key and data length are rows of a matrix: headers and lengths are columns that are constant or
-come from a vector, keys and data are copied as blocks. The Adler-32 of a row of n bytes is
+LNs: entries of equal key and data length are rows of one matrix. Headers and lengths are columns that are constant or
+come from a vector; keys and data are copied as blocks. The Adler-32 of a row of n bytes is
 
     A = 1 + sum d[i]            B = n + sum (n - i) d[i]           (i from 0, both modulo 65521)
 
@@ -62,15 +62,15 @@ class LNBlock:
 
     def __init__(self, db_id: int, max_embedded: int) -> None:
         self._max_embedded = max_embedded
-        # The part of an LN before the length of the data, by flags. An entry without data ends with that length, one
-        # byte.
+        # The part of an LN before the length of the data, by flags. An entry without data ends with the length of the
+        # data, one byte.
         self._before = {
             flags: encode_user_fields(flags, 0, db_id, _NO_TXN, b"", b"", b"")[:-1] for flags in (0, EMBEDDED)
         }
 
     def sizes(self, keys: Binary, values: Binary) -> Numbers:
         """Sizes of the entries, including headers."""
-        # ``_before`` is of the same length with either set of flags.
+        # All values of ``_before`` have the same length.
         fixed = HEADER_BYTES + len(self._before[0])
         return fixed + packed_lengths(values.lengths) + values.lengths + keys.lengths
 
@@ -85,7 +85,7 @@ class LNBlock:
         ends = np.cumsum(sizes)
         out = np.empty(int(ends[-1]), np.uint8)
         starts = ends - sizes
-        # Both lengths as one code: rows with the same code form one matrix.
+        # Combine both lengths into one number: rows with the same number form one matrix.
         codes = keys.lengths << 32 | values.lengths
         if (codes == codes[0]).all():
             groups = [np.arange(len(codes))]

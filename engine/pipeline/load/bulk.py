@@ -30,7 +30,7 @@ from engine.pipeline.load.stitch import stitch
 from engine.storage.base import Storage
 from engine.storage.sidecar import Access
 
-# A task holds a run three times while it sorts it; two runs hold the records of one split.
+# While a task sorts a run, it holds the run three times in memory. Two runs hold the records of one split.
 RUN_BYTES: Final = 18 << 20
 PART_BYTES: Final = 64 << 20
 _MOST_PARTS: Final = 10_000
@@ -75,7 +75,7 @@ def open_source(backend: Backend, layout: Layout, wanted: RecipeRequest, keep: s
     """Inspect a source, and decide how its records become keys and values. The recipe names no staging directory yet.
 
     Raises:
-        UsageError: the options do not fit the source. JobError: it cannot be read.
+        UsageError: the options do not fit the source. JobError: the source cannot be read.
     """
     with failures.explained("the source could not be read", consequence=UNCHANGED, hint=_AGAIN):
         opened = backend.open(layout)
@@ -172,8 +172,9 @@ def staging_directory(storage: Storage) -> Iterator[Path]:
 def _write_rejects(recipe: Recipe, outcomes: list[PartRead], directory: Path, access: Access) -> Path | None:
     """Collect all rejects in one file of a directory, which is created.
 
-    A task knows only the position of a record in its split. The number of lines in earlier splits is known after all
-    were read, so the driver completes the line numbers. Records of formats without lines have no line number.
+    A task knows only the position of a record in its split. The number of lines in earlier splits is known only after
+    all splits were read, so the driver completes the line numbers. Records of formats without lines have no line
+    number.
 
     Users without access to the environment must not read the rejects: ``access`` says who may.
 
@@ -181,7 +182,7 @@ def _write_rejects(recipe: Recipe, outcomes: list[PartRead], directory: Path, ac
         Path of the file; None when nothing was rejected.
 
     Raises:
-        StorageError: it cannot be written.
+        StorageError: the file cannot be written.
     """
     paths = [outcome.rejects for outcome in outcomes if outcome.rejects is not None]
     if not paths:
@@ -196,7 +197,7 @@ def _write_rejects(recipe: Recipe, outcomes: list[PartRead], directory: Path, ac
 
 
 def _lines_before(recipe: Recipe, outcomes: list[PartRead]) -> dict[int, int]:
-    """For every split, the number of lines of its file before it."""
+    """For every split, the number of lines in its file before the split."""
     counts = dict(sorted(pair for outcome in outcomes for pair in outcome.splits))
     before: dict[int, int] = {}
     origin, seen = -1, 0

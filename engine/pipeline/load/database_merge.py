@@ -69,7 +69,7 @@ def merge_into(
         The result, and the number of refused records.
 
     Raises:
-        JetoolError: with the number of records merged before the error.
+        JetoolError: an error of the merge; it states the number of records merged before.
     """
     # The smallest key after the last merged one.
     low = None if state.after is None else state.after + b"\0"
@@ -83,14 +83,16 @@ def merge_into(
             keys, values = table["key"].to_pylist(), table["value"].to_pylist()
             for at in range(0, len(keys), batch):
                 done = _put(env, db, keys[at : at + batch], values[at : at + batch], mode)
-                # INSERT_ONLY refuses a record that was put before a crash: a resumed merge may count too many refused.
+                # Records put after the last note before a crash are refused when put again, so a resumed merge may
+                # count too many refused records.
                 state = state._replace(
                     after=keys[min(at + batch, len(keys)) - 1],
                     records=state.records + done,
                     refused=state.refused + min(batch, len(keys) - at) - done,
                     duplicates=merge.duplicates,
                 )
-                # Records first, then the note: the other way round a crash would lose records that the note counts.
+                # Sync the records before the note is written: otherwise a crash could lose records that the note
+                # counts.
                 env.sync()
                 if durable:
                     save(storage, state)
@@ -146,7 +148,7 @@ def resume(storage: Storage, subject: str) -> State:
     """Read the progress of a merge that died.
 
     Raises:
-        NotFoundError: no load was interrupted. UsageError: it was another load.
+        NotFoundError: no load was interrupted. UsageError: the interrupted load had another subject.
     """
     name = f"{stage.DIRECTORY}/{_STATE}"
     if storage.stat(name) is None:

@@ -75,7 +75,7 @@ class LogOutput:
         while len(whole) - at >= block:
             self._write_block(whole.slice(at, block))
             at += block
-        # Only whole blocks are written before the end, so that BINs are full for any size of tables.
+        # Except at the end only whole blocks are written, so that BINs are full whatever the sizes of the tables.
         self._pending, self._pending_rows = [whole.slice(at)], len(whole) - at
 
     def finish(self, duplicates: int) -> TaskOutput:
@@ -114,7 +114,7 @@ class LogOutput:
             block = self._lns.encode(keys.cut(at, at + count), values.cut(at, at + count), sizes[part], previous)
             file.add_lns(block, sizes[part], int(offsets[-1]), values.lengths[part] <= self._target.max_embedded)
             at += count
-        # After all LNs of the block: a BIN must follow the LNs of its slots.
+        # Write the BINs after all LNs of the block, since a BIN must follow the LNs of its slots.
         self._write_bins(BINBlock(self._target, keys, values, lsns, sizes))
         self.records += len(keys)
 
@@ -129,7 +129,7 @@ class LogOutput:
                 body = block.encode(index, self._target.node_id(file.number, file.nodes))
             lsn = file.number << 32 | file.offset
             key = block.first_key(index)
-            # The driver builds the upper nodes from these; the BINs are not read again.
+            # The driver builds the upper nodes from these references, without reading the BINs again.
             self._index_file.write(REFERENCE.pack(lsn, len(key)) + key)
             file.add_bin(body)
         self.bins += len(block)
@@ -200,7 +200,7 @@ class _File:
     def close(self) -> StagedFile:
         """Make it durable."""
         self.stream.flush()
-        # Durable before it is reported to the driver, since the commit only renames.
+        # Sync the file before it is reported to the driver, since the commit only renames files.
         os.fsync(self.stream.fileno())
         self.stream.close()
         summary = (
@@ -211,7 +211,7 @@ class _File:
 
 
 def file_header(number: int, last_offset_before: int) -> bytes:
-    """The first entry of a file.
+    """The header entry of a log file.
 
     Arguments:
         number: of the file.

@@ -16,7 +16,7 @@ from engine.pipeline.load.bulk import ReadTotals
 from engine.pipeline.load.runs import SCHEMA, Merge, RunWriter, SortedRun
 from engine.pipeline.python_side import release_arrow, settle_arrow
 
-# Smaller than in tasks, since the reader also holds the records of a run as objects.
+# Size of a run; the reader also holds the records of a run as objects.
 _RUN_BYTES: Final = 24 << 20
 
 
@@ -48,7 +48,7 @@ class PairRuns:
     def finish(self) -> ReadTotals:
         """All runs."""
         self._runs += self._writer.finish()
-        # Other processes write now, and this one waits for them.
+        # Free the memory: from now on other processes work, and this one waits for them.
         release_arrow()
         return ReadTotals(self.read, 0, sum(run.duplicates for run in self._runs), self._runs, None)
 

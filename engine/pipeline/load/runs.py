@@ -161,7 +161,7 @@ FIRST: Final = "first"
 ERROR: Final = "error"
 SCHEMA: Final = pa.schema([("key", pa.large_binary()), ("value", pa.large_binary()), ("rank", pa.int64())])
 
-# A merge holds a batch of each run.
+# Records of a batch; a merge holds a batch of each run.
 _BATCH_ROWS: Final = 1024
 _BATCH_BYTES: Final = 256 << 10
 # Number of rows copied at a time.
@@ -354,7 +354,7 @@ class Merge:
         paths, made = self._paths, list[Path]()
         try:
             while len(paths) > _MOST_RUNS:
-                # As few groups as possible, of about equal size, since each grouped run is written once more.
+                # Make as few groups as possible, of about equal size, since each grouped run is written once more.
                 groups = -(-len(paths) // _MOST_RUNS)
                 earlier = made
                 made = [self._made_of(paths[number::groups]) for number in range(groups)]
@@ -374,10 +374,10 @@ class Merge:
         cursors = [_Cursor(path, self._low, self._high) for path in paths]
         while cursors := [cursor for cursor in cursors if cursor.fill(len(cursors))]:
             if len(cursors) == 1:
-                # A run holds each key once, so the last one needs no comparison.
+                # A run holds each key once, so a single remaining run needs no comparison of keys.
                 yield cursors[0].take_all()
             else:
-                # All records up to the smallest of the last keys are in memory.
+                # All records up to the smallest of the pieces' last keys are in memory.
                 pivot = min(cursor.last_key() for cursor in cursors)
                 found = pa.Table.from_batches([cursor.take_to(pivot) for cursor in cursors]).combine_chunks()
                 keys, ranks = Binary(one_chunk(found["key"])), one_chunk(found["rank"]).to_numpy()
@@ -406,7 +406,7 @@ class _Cursor:
         if low is not None:
             with pa.memory_map(path) as mapped:
                 self._next = _batch_of(pa.ipc.open_file(mapped), low)
-        # Not mapped: all pages read so far would stay in memory.
+        # The file is not mapped, since all pages read so far would stay in memory.
         self._reader = pa.ipc.open_file(pa.OSFile(path))
         # Records from ``_at`` to ``_stop`` are still to be returned.
         self._batch: Any = _one_batch([], SCHEMA)

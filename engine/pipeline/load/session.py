@@ -27,7 +27,7 @@ class LoadStorage(WrappedStorage):
     """The storage of an environment that is loaded into."""
 
     def divert(self, base: Storage) -> OverlayStorage:
-        """From now on read from ``base``, and keep writes in memory, in the returned storage."""
+        """From now on read from ``base``, and keep writes in memory; the returned storage holds them."""
         overlay = OverlayStorage(base)
         self._base = overlay
         return overlay

@@ -74,7 +74,7 @@ class SparkBackend:
         found = splits.opened(layout)
         if found is None:
             return self._opened_by_spark(layout)
-        # Executors of a cluster have directories of their own that a relative path would begin in.
+        # Use absolute paths: executors of a cluster have other working directories.
         return found._replace(files=tuple(_absolute(file) for file in found.files))
 
     def _opened_by_spark(self, layout: Layout) -> OpenSource:
@@ -160,7 +160,7 @@ class SparkBackend:
 
 
 def _counted(work: Callable[[T], U], records_of: Callable[[U], int], tally: Tally, item: T) -> U:
-    """Runs on executors: the work on one item, its records added to a tally."""
+    """Runs on executors: do the work on one item, and add its records to a tally."""
     result = work(item)
     tally.add(records_of(result))
     return result

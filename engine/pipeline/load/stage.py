@@ -65,7 +65,7 @@ def path_of(storage: Storage) -> Path:
 
 
 def commit(storage: Storage, moves: list[Move]) -> None:
-    """Make the files part of the environment. durable files in ascending order; the last one holds the checkpoint."""
+    """Move durable files into the environment, in the given order; the last one must hold the checkpoint."""
     plan = storage.open_rw(f"{DIRECTORY}/{_COMMIT}", create=True)
     plan.truncate(0)
     plan.write(0, json.dumps([list(move) for move in moves]).encode())
@@ -115,7 +115,7 @@ def _take_back(storage: Storage, moved: list[Move]) -> None:
     # Entries written since follow these files in the log, so the files stay.
     if not moved or moved[-1].path != last or any(sizes.get(move.path) != move.size for move in moved):
         return
-    # Starting with the last one, so that a crash here leaves no gap in the log.
+    # Remove the last file first, so that a crash here leaves no gap in the log.
     for move in reversed(moved):
         storage.remove(move.path)
     _sync_directories(storage, moved)

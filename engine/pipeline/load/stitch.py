@@ -64,7 +64,7 @@ def stitch(session: LoadSession, parts: list[TaskOutput]) -> None:
         last.close()
         stage.commit(storage, moves)
     except BaseException:
-        # Its memory describes a log that is not on disk, and a clean close would write it.
+        # Crash the engine: its memory describes a log that is not on disk, and a clean close would write it.
         session.engine.crash()
         raise
 
@@ -77,7 +77,7 @@ def _log(
     assert engine.writer is not None
     if files:
         engine.writer.continue_after(tail_files, last_offset)
-        # Above every id that a task may have used, so that upper nodes get new ids.
+        # Continue above every id that a task may have used, so that upper nodes get new ids.
         engine.node_ids.last = target.node_id(files[-1].number, IDS_A_FILE - 1)
         for file in files:
             counters = engine.utilization.counters(file.number)
@@ -92,7 +92,7 @@ def _log(
         assert db.state.id == target.db_id
         assert not db.state.has_root
         upper = UpperNodes(engine.writer, target, engine.node_ids.next)
-        # By number, which is key order.
+        # Sorted by number, the parts are in key order.
         for part in sorted(parts):
             for key, lsn in references(Path(part.references)):
                 upper.add(key, lsn)

@@ -27,7 +27,7 @@ from engine.rep.changes.position import CommitPoint, Position, Torn
 from engine.rep.group import committed_members
 from engine.storage.base import Storage
 
-# No transaction of a stream that begins there began earlier.
+# A stream that begins at this VLSN has no transactions that began before it.
 _WHOLE: Final = 1
 
 
@@ -40,7 +40,7 @@ def position_after(environment: Environment, storage: Storage, listener: Listene
         listener: receives progress of the single pass over the log.
 
     Raises:
-        NotFoundError: it belongs to no group, or its log has no commit of the group.
+        NotFoundError: the environment belongs to no group, or its log has no commit of the group.
         RefusedError: recovery does not show all commits in its log.
         DamageError: a record of the group database is malformed.
         UnsupportedError, StorageError: a file cannot be read.

@@ -4,9 +4,10 @@ A feeder sends entries in the order in which transactions log them; each transac
 Entries are kept until then, or until a Commit may be yielded. If they exceed the memory limit, all of them are spilled
 to a temporary file, which is truncated when none of its entries is needed.
 
-A transaction that began before the stream is *torn*. If entries have their log form, its first entry here shows this,
-since only the first entry of a transaction names no previous entry. In the form for replication no entry names one;
-then a transaction counts as torn unless its id is newer than all ids seen until a thousand transactions had ended.
+A transaction that began before the stream is *torn*. If entries have their log form, its first received entry shows
+this by naming a previous entry, since only the first entry of a transaction names none. In the form for replication no
+entry names a previous one; then a transaction counts as torn unless its id is newer than all ids seen until a thousand
+transactions had ended.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ class Spool:
         at, left = place
         data = b""
         while left or data:
-            # The start of an incomplete entry, to be joined with the following bytes.
+            # ``data`` ends within an entry, so the following bytes are appended.
             if left and (len(data) < _STORED.size or len(data) < _STORED.size + _STORED.unpack_from(data)[3]):
                 self._file.seek(at)
                 piece = self._file.read(min(max(_READ_BYTES, len(data)), left))
@@ -161,7 +162,7 @@ class TxnAssembly:
 
     @property
     def is_empty(self) -> bool:
-        """Whether only its end was received."""
+        """Whether no record of the transaction was received, only its end."""
         return not self._places and not self._recent
 
     @property
@@ -194,14 +195,14 @@ class Assembler:
         self._log_version = log_version
         self._memory_bytes = memory_bytes
         self._spool = Spool()
-        # In the order of their first entries.
+        # Open transactions by id, in the order of their first entries.
         self._open: dict[int, TxnAssembly] = {}
         self._loose: TxnAssembly | None = None
         self._held: dict[int, TxnAssembly] = {}
         self._size = 0
 
     def start(self, vlsn: int) -> None:
-        """The stream begins at a VLSN."""
+        """Note the VLSN at which the stream begins."""
         self.last_vlsn = vlsn - 1
 
     def take(self, entries: list[WireEntry]) -> list[TxnAssembly]:
@@ -264,8 +265,8 @@ class Assembler:
                 self._loose = None
             return
         if gathered is None:
-            # Either a commit of the master itself for the DTVLSN, or a transaction whose records all precede the
-            # stream.
+            # No record was received: a commit of the master itself for the DTVLSN, or a transaction whose records all
+            # precede the stream.
             torn = self.torn.start > _WHOLE_FROM and end.last_lsn != NULL_LSN
             gathered = TxnAssembly(self._spool, entry.vlsn, torn=torn)
         gathered.commit = entry.vlsn, end
@@ -297,9 +298,9 @@ class Assembler:
             return False
         record = _decoded(entry)
         if isinstance(record.tail, NameOperation) and record.tail.operation == RENAME:
-            # The old name was deleted before, and that entry is not replicated.
+            # This is not the first entry of a renaming: the deletion of the old name came first, and is not replicated.
             return False
-        # A rewritten entry has the agreed version, and no other flag.
+        # An entry in the form for replication has the agreed version, and at most the flag for an expiration.
         as_logged = record.flags & ~HAS_EXPIRATION or record.flags2 or entry.log_version > self._log_version
         return not (as_logged and record.last_lsn == NULL_LSN)
 

@@ -94,7 +94,7 @@ class DatabaseNames:
         before = self._known.get(db_id)
         old = before.name if before is not None and before.name != name else None
         if tail.operation == REMOVE or content.deleted:
-            # The same transaction may have changed its records before.
+            # Forget the database only later: the same transaction may have changed its records before.
             self._gone.append(db_id)
             undo.setdefault(db_id, before)
         elif tail.operation == TRUNCATE and tail.truncated_db_id is not None:

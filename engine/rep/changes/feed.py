@@ -85,16 +85,16 @@ class Feed:
             wanted: ``BEGIN``, ``LATEST`` or a VLSN.
 
         Returns:
-            The VLSN that it starts at.
+            The first VLSN of the stream.
 
         Raises:
             LongHistoryError: the master refuses VLSN 1; VLSN 2 is possible over another connection.
-            LostPositionError: the master no longer has the VLSN. NotFoundError: it does not have it yet.
+            LostPositionError: the master no longer has the VLSN. NotFoundError: the master does not have it yet.
         """
         if not self._stream.has_typed_requests:
             start = self._untyped(wanted)
         elif wanted == LATEST:
-            # The answer is the last VLSN, whatever VLSN is requested.
+            # With this type of request the answer is the last VLSN, whatever VLSN is requested.
             start = self._entry(_FIRST, NOW).vlsn + 1
         else:
             vlsn = _FIRST if wanted == BEGIN else int(wanted)
@@ -123,8 +123,8 @@ class Feed:
 
         Raises:
             LostPositionError: the master no longer has this position.
-            RewrittenError: it has another entry there, and the position must not move.
-            BehindError: its log ends before the position, which must not move.
+            RewrittenError: the master has another entry there, and the position must not move.
+            BehindError: the master's log ends before the position, which must not move.
         """
         last = position.last
         if last is None:
@@ -169,7 +169,7 @@ class Feed:
 
     def _common(self, position: Position, answer: WireEntry | AlternateMatchpoint) -> CommitPoint:
         """The newest commit of a position that the master also has."""
-        # After an alternate answer no higher VLSN is requested.
+        # Request no VLSN above that of an alternate answer.
         below = answer.entry.vlsn + 1 if isinstance(answer, AlternateMatchpoint) else answer.vlsn
         for point in reversed(position.commits):
             if point.vlsn >= below:
@@ -196,9 +196,9 @@ class Feed:
         return start
 
     def _untyped(self, wanted: str | int) -> int:
-        """A start by the one type of request that older masters know."""
+        """Find the start with the one type of request that older masters support."""
         if wanted == LATEST:
-            # Far above everything: the answer is the last position from which others could continue.
+            # This VLSN is above every other, so the answer is the last VLSN from which a replica could continue.
             alternate = self._stream.ask((1 << 62), DEFAULT)
             if not isinstance(alternate, AlternateMatchpoint):
                 raise PeerError(f"{self.peer} does not say where its stream ends")

@@ -41,7 +41,7 @@ class CommitPoint(NamedTuple):
         """Whether an entry is this commit.
 
         Raises:
-            FormatError: it is malformed.
+            FormatError: the entry is malformed.
         """
         if entry.vlsn != self.vlsn or entry.type_number != COMMIT:
             return False
@@ -56,8 +56,8 @@ class Torn(NamedTuple):
 
     Attributes:
         start: the first VLSN of the stream.
-        ends: number of transactions that have ended since.
-        newest_txn: the newest transaction seen until enough had ended.
+        ends: number of transactions that have ended since the start.
+        newest_txn: id of the newest transaction that was seen until a thousand had ended.
     """
 
     start: int

@@ -39,7 +39,7 @@ _SLICE_S: Final = 0.2
 _CLOCK_MS: Final = 2000
 # A master logs the durable VLSN about two seconds after the last commit (je-ha-protocol.md 9).
 _DTVLSN_WAIT_S: Final = 15.0
-# Number of entries for computing the mean length.
+# Least number of entries from which a mean length is computed.
 _FEW_ENTRIES: Final = 100
 # Errors of a master that does not have the stream, or not now: another master is searched for.
 _PASSING: Final = (DisconnectedError, ServiceError, NameInUseError, BehindError)
@@ -166,7 +166,7 @@ class Subscriber:
             LostPositionError, RewrittenError: as ``Feed``.
             StalledError: the caller does not keep up with the group.
             NoMasterError: there was no master for longer than ``patience_s``.
-            PeerError, RefusedError, UnsupportedError: it is another group, or it refuses this node.
+            PeerError, RefusedError, UnsupportedError: a node belongs to another group, or refuses this node.
         """
         self._missing_since = time.monotonic()
         pause = _FIRST_PAUSE_S
@@ -199,7 +199,7 @@ class Subscriber:
                 ) from problem
             until = now + pause
             while time.monotonic() < until:
-                # Gives the caller a chance to do something else, or to stop.
+                # While there is no master, the caller regularly gets a chance to do something else, or to stop.
                 yield Quiet(caught_up=False, why=str(problem))
                 time.sleep(min(pause, _SLICE_S))
             pause = min(2 * pause, _LONGEST_PAUSE_S)
@@ -221,7 +221,7 @@ class Subscriber:
             raise RefusedError(
                 "the nodes are of another group than the stream", expected=self.position.group, found=found.group
             )
-        # Any of them can be used to find the group again, whichever was named.
+        # Later the group can be found through any of its nodes, even if one of the given nodes is gone.
         self._addresses = list(dict.fromkeys([*self._addresses, *(node.address for node in found.nodes)]))
         address = found.master_address
         if address is None:
@@ -274,7 +274,7 @@ class Subscriber:
                 if batch.is_silent:
                     yield Quiet(caught_up=False, why=f"{feed.peer} is silent")
                     continue
-                # Only now it is certain that the node is the master and has the position.
+                # Received entries prove that the node is the master and has the position.
                 self._missing_since = 0.0
                 self.entries += len(batch.entries)
                 self._bytes += sum(len(entry.body) for entry in batch.entries)

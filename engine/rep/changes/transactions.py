@@ -25,7 +25,6 @@ from engine.rep.peers import PeerError
 from engine.rep.wire.entries import WireEntry
 from engine.tree.database_state import INTERNAL_PREFIX
 
-# Names that begin so are JE's own.
 INSERT: Final = "insert"
 UPDATE: Final = "update"
 DELETE: Final = "delete"
@@ -33,7 +32,7 @@ DELETE: Final = "delete"
 PUT: Final = "put"
 # Discards all records of a range at once (discardExtinctRecords); no deletions follow.
 DISCARD: Final = "discard"
-# Discards those chosen by a filter, which is code of the application.
+# Discards the records of a range that a filter chooses; the filter is code of the application.
 DISCARD_SOME: Final = "discard_some"
 DATABASE_OPERATIONS: Final = ("create", "remove", "truncate", "rename", "update_config")
 OPERATIONS: Final = (

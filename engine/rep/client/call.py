@@ -23,7 +23,7 @@ from engine.rep.wire.services import Status, encode_service_request
 M = TypeVar("M", bound=Message)
 # One attempt in this program's version, one in that of the node.
 _ATTEMPTS: Final = 2
-# At a lower rate a file or an entry could take days while each byte counts as a sign of life.
+# Every byte counts as a sign of life, so without this least rate a file or an entry could take days.
 _LEAST_BYTES_S: Final = 1024
 _REASONS: Final = {
     Status.BUSY: "it is busy",
@@ -34,7 +34,7 @@ _REASONS: Final = {
 }
 # A peer that expects TLS closes this way, and so does a peer that is not a node of JE.
 _PLAIN_CLOSED: Final = "is it a node of JE? One that speaks TLS wants --tls-ca"
-# So does a node of JE that does not trust the caller.
+# A node of JE that does not trust the caller closes the TLS connection this way.
 _TLS_CLOSED: Final = "does it trust the certificate of --tls-cert? What it has logged says why it closes"
 
 
@@ -83,7 +83,7 @@ class Call:
         self.peer = address_text(address)
         self._timeout_s = timeout_s
         self._inbox = Inbox(from_client=False)
-        # Waiting time in seconds, and received bytes, of the current message or file.
+        # For the current message or file: seconds of waiting, and number of received bytes.
         self._waited_s = 0.0
         self._came = 0
         self._connection: Connection = network.connect(address, self._deadline())
@@ -118,8 +118,8 @@ class Call:
         """Receive the next message, which must be one of the given classes.
 
         Raises:
-            DisconnectedError: none came.
-            PeerError: it is another message, or not a message.
+            DisconnectedError: no message arrived.
+            PeerError: another message arrived, or invalid bytes.
         """
         deadline = self._deadline()
         try:
@@ -161,7 +161,7 @@ class Call:
         """Receive unframed bytes, at least one and at most ``most``.
 
         Raises:
-            DisconnectedError: they arrive too slowly, or the connection ended.
+            DisconnectedError: the bytes arrive too slowly, or the connection ended.
         """
         while not (data := self._inbox.raw(most)):
             self._paced(self._timeout_s, None)

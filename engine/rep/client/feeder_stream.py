@@ -70,7 +70,7 @@ class FeederStream:
             kind: the type of request; not sent if the version has no types.
 
         Raises:
-            DisconnectedError: it has gone. PeerError: the answer is invalid.
+            DisconnectedError: the master has gone. PeerError: the answer is invalid.
         """
         # The master reads backward only: another order would end it.
         assert self._asked is None or vlsn < self._asked, (vlsn, self._asked)
@@ -83,7 +83,7 @@ class FeederStream:
         return answer.entry if isinstance(answer, Entry) else None
 
     def start(self, vlsn: int) -> None:
-        """Begin the stream. It must begin at VLSN 1 or after an answer; otherwise the master would wait or end."""
+        """Begin the stream, only at VLSN 1 or right after an answer; elsewhere the master would wait or end."""
         self._call.send(FEEDER, self._version, StartStream(vlsn=vlsn, filter=b""))
 
     def receive(self, wait_s: float | None = None) -> Iterator[WireEntry | Heartbeat]:

@@ -117,7 +117,7 @@ def check_group(name: str) -> None:
     """Refuse a group name that cannot be sent.
 
     Raises:
-        UsageError: it is empty, or not printable ASCII without bars.
+        UsageError: the name is empty, or not printable ASCII without bars.
     """
     if not name or not name.isascii() or not name.isprintable() or "|" in name:
         raise UsageError("the name of a group is printable ASCII without bars", found=repr(name))

@@ -104,7 +104,7 @@ def check_release(je_version: str, peer: str, *, force: bool) -> None:
     """Refuse a release that was never tested with this protocol.
 
     Raises:
-        UnsupportedError: it is outside of 7.3 to 25.3, without ``force``.
+        UnsupportedError: the release is outside of 7.3 to 25.3, and ``force`` is not set.
     """
     found = _NUMBERS.match(f"{je_version}.")
     release = (int(found[1]), int(found[2])) if found is not None else (0, 0)
@@ -184,7 +184,7 @@ def clock_difference(network: Network, address: Address, group: str, timeout_s: 
 
 
 def _taken(call: Call, version: int, joining: NodeIdentity) -> NodeGroupInfoOK:
-    """The master's answer to the identity of this node. It first records a new member, which needs a majority."""
+    """The answer to this node's identity. The master first records a new member, which needs a majority."""
     try:
         taken = call.receive(FEEDER, version, NodeGroupInfoOK, NodeGroupInfoReject, ProtocolError)
     except DisconnectedError as error:
@@ -196,7 +196,7 @@ def _taken(call: Call, version: int, joining: NodeIdentity) -> NodeGroupInfoOK:
             hint="a majority of the electable members has to acknowledge a new one: start the others",
         ) from error
     if isinstance(taken, NodeGroupInfoReject) and taken.text.rstrip().endswith(f"used by the member: {joining.name}"):
-        # If two connections of a new member waited at the same time, the first one has made it a member.
+        # Two connections of this new member waited at the same time, and the first one has made it a member.
         raise DisconnectedError(f"{call.peer} is making this node a member", found=taken.text)
     if not isinstance(taken, NodeGroupInfoOK):
         raise _refused(call, taken)

@@ -246,7 +246,7 @@ class HotCopy:
     def _fetch(self, log: RemoteLog, file: RemoteFile, done: int, total: int) -> CopiedFile:
         def pieces() -> Iterator[bytes]:
             at = 0
-            # When it ends without an error, length and digest are right.
+            # ``read`` verifies length and digest, and raises an error if one is wrong.
             for piece in log.read(file.name):
                 yield piece
                 at += len(piece)

@@ -53,7 +53,7 @@ _MARKER: Final = "7fffffff.jdb"
 _LONGEST_FILE: Final = 1 << 32
 _PIECE_BYTES: Final = 1 << 18
 _DIGESTS: Final = {20: "sha1", 32: "sha256"}
-# A node of 25.3 itself requests small numbers of connections.
+# The number that is sent first is random and below this; nodes of 25.3 send small numbers, too.
 _MOST_CHOICES: Final = 100
 _ONE_CONNECTION: Final = 1
 _REGISTERED_S: Final = 5.0
@@ -120,7 +120,7 @@ class RemoteLog:
         Raises:
             PeerError: a name is not a log file name.
         """
-        # The node accepts no other order.
+        # The node accepts this request only after the one of ``info``.
         assert self._has_asked
         self._call.send(LOG_FILES, self.version, FileListReq())
         names = self._call.receive(LOG_FILES, self.version, FileListResp).names
@@ -175,7 +175,7 @@ class RemoteLog:
 
     def done(self) -> None:
         """End the copy: the node may delete its files again."""
-        # In version 4 the connections of the files are ended, and the first one is closed.
+        # In version 4 ``Done`` is sent over the connection of the files; the first connection is just closed.
         if self.version == OLDER_VERSION:
             self._call.send(LOG_FILES, self.version, Done())
         elif self._files is not None:

@@ -12,7 +12,7 @@ from engine.rep.client.group_state import GroupLook, look
 from engine.rep.peers import address_text
 from engine.rep.wire.group_lines import GROUP, GroupFailure, TransferMaster, TransferMasterResponse
 
-# Longer than the master waits, so that its own answer arrives.
+# Added to the time that the master waits, so that its answer still arrives.
 _MORE_S: Final = 2.0
 _ELECTABLE: Final = NODE_TYPES.index("electable")
 _UNCHANGED: Final = "the master is still the same"
@@ -75,7 +75,7 @@ def transfer_master(network: Network, plan: Transfer, timeout_s: float) -> None:
         timeout_s: how long the master waits for the member to catch up.
 
     Raises:
-        RefusedError: the master refuses. PeerError: it cannot be reached.
+        RefusedError: the master refuses. PeerError: the master cannot be reached.
     """
     message = TransferMaster(nodes=(plan.node,), timeout_ms=int(timeout_s * 1000), force=False)
     answer = ask(network, plan.master_address, GROUP, plan.group, message, timeout_s + _MORE_S)

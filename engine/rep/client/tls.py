@@ -101,7 +101,7 @@ class TlsConnection:
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=host is None, server_hostname=host)
         self._state = threading.Lock()
-        # Records must be sent in the order in which they were made. Acquired before the other lock.
+        # Records must be sent in the order in which they were made. ``_order`` is acquired before ``_state``.
         self._order = threading.Lock()
 
     def shake_hands(self, deadline: float) -> None:

@@ -5,7 +5,7 @@ started by a node that has lost contact with it ends with the same master. Nodes
 are notified of the master when its term begins, and every minute.
 
 Example: node 2 starts, finds no master, and sends P; this master answers PR with ranking 9223372036854775806, node 2
-sends A for it, then RE to all: the master stays the same, by a later proposal.
+sends A for it, then RE to all: the master stays the same, now elected by a later proposal.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _AGAIN_S: Final = 60.0
 _MOMENT_S: Final = 0.3
 _MACHINE_BITS: Final = 128
 _LAST_COUNTER: Final = (1 << 32) - 1
-# The time that a replica of JE waits.
+# Longest wait for the result after a promise; a replica of JE waits as long.
 _FREEZE_S: Final = 5.0
 # Node types that are notified of results.
 LEARNERS: Final = tuple(map(NODE_TYPES.index, ("electable", "monitor")))
@@ -64,7 +64,7 @@ class Vote(NamedTuple):
         suggestion: the node that it suggests: itself.
         ranking: how far its log goes: the DTVLSN and the last VLSN.
         priority: decides between equal logs; 0 if it must not be elected.
-        node_id: its id; -1 of a running master.
+        node_id: id of the node; -1 for a running master.
     """
 
     suggestion: Suggestion
@@ -93,11 +93,11 @@ class Acceptor:
     Arguments:
         facts: returns the current facts of the node.
         vote: returns its current vote; None while it has none.
-        given: called when a node was accepted.
+        given: called after this node has accepted a proposal.
 
     Attributes:
         services: by name.
-        given: the last accepted proposal, and its node.
+        given: the last accepted proposal, and the node that it proposes.
     """
 
     def __init__(
@@ -119,12 +119,12 @@ class Acceptor:
 
     @contextmanager
     def committing(self) -> Iterator[None]:
-        """A block for work that changes the ranking of the log: after the current election, before the next promise."""
+        """A block for work that changes the ranking of the log; it waits for a pending election and delays promises."""
         with self._changed:
             while self._pending is not None:
                 left = self._until - time.monotonic()
                 if left <= 0:
-                    # The proposer that got the promise may still use it, with a ranking that is about to change.
+                    # Make the promise void: the proposer could still use it, but the ranking in it is about to change.
                     if self._promised == self._pending:
                         self._promised = _after(self._pending)
                     self._pending = None
@@ -133,7 +133,7 @@ class Acceptor:
             yield
 
     def ended(self, proposal: Proposal) -> None:
-        """An election has ended."""
+        """Note that the election of a proposal, or a later one, has ended."""
         with self._changed:
             if self._pending is not None and proposal >= self._pending:
                 self._pending = None
@@ -198,7 +198,7 @@ class Acceptor:
 
 
 def _after(proposal: Proposal) -> Proposal:
-    """A proposal that is later only by its number."""
+    """The first proposal after another one."""
     if proposal.counter < _LAST_COUNTER:
         return proposal._replace(counter=proposal.counter + 1)
     return Proposal(proposal.time_ms + 1, 0, 0)

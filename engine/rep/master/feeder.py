@@ -3,7 +3,8 @@
 * Syncup: the replica requests the entries at its own VLSNs until it finds where both logs agree. All log files are
   protected meanwhile; after the start of the stream only the files not yet sent.
 * Then two threads run: one sends entries, and a heartbeat each second even if it is busy; the other one receives the
-  position of the replica. Commits with a waiting caller request an acknowledgement, if those of this replica count.
+  position of the replica. Commits whose caller waits are sent with a request for an acknowledgement, if
+  acknowledgements of this replica count.
 * A replica that sends nothing, or receives nothing, for 30 seconds is disconnected. A message out of order ends only
   its own connection.
 
@@ -114,10 +115,11 @@ class ReplicaFeed:
         """
         counts = self.fed.acknowledges
         if counts:
-            # It may roll back entries that it acknowledged in an earlier session.
+            # The replica may roll back entries that it acknowledged in an earlier session.
             self._gate.forget(self.fed.name)
         assert self._engine.cleaner is not None
-        # The matchpoint may be anywhere. Once the stream begins, its reader protects the files not yet read (R-CLN-41).
+        # All files are protected, since the matchpoint may be in any of them. Once the stream begins, its reader
+        # protects the files not yet read (R-CLN-41).
         syncup = self._engine.cleaner.protect_from(f"the syncup of {self.fed.name}", 0)
         try:
             started = self._sync_up()
@@ -195,7 +197,8 @@ class ReplicaFeed:
         source = Outflow(self._engine, vlsn)
         self.reached_vlsn = vlsn - 1
         if self.fed.acknowledges:
-            # Only after the source exists: a replica that cannot be fed must not allow commits to begin.
+            # Count the replica as connected only after the source exists: one that cannot be fed must not allow commits
+            # to begin.
             self._gate.connected(self.fed.name)
         self._sender = threading.Thread(target=self._send, args=(source,), name=f"feeder {self.fed.name}", daemon=True)
         self._sender.start()
@@ -219,7 +222,7 @@ class ReplicaFeed:
             self._gate.reached(self.fed.name, vlsn)
 
     def _acknowledged(self, txn_ids: tuple[int, ...]) -> None:
-        # Zeros at the end are not acknowledgements, and an entry that was never awaited belongs to no request.
+        # Ids without a request are ignored, such as the zeros at the end of a GroupAck.
         with self._mutex:
             vlsns = [self._awaited.pop(txn_id) for txn_id in txn_ids if txn_id in self._awaited]
         for vlsn in vlsns:

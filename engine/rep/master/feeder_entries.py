@@ -8,8 +8,9 @@ other LN                      without LSNs and abort information
 Commit, Abort                 without its last LSN; a null transaction, which has none, as the log has it
 ============================  =====================================================================
 
-That is for a stream of version 16, which JE 18.3 agrees on with nodes of its own release and later ones; bodies of LNs
-did not change from 16 to 17, and an entry says its own version. For an earlier version every entry is rewritten.
+The table is for a stream of log version 16, which JE 18.3 agrees on with nodes of its own release and later ones;
+bodies of LNs did not change from 16 to 17, and each entry states its own version. For an earlier version every entry is
+rewritten.
 
 Entries unknown to JE's replicas are never sent, since they would stop the replicas: Matchpoints, which masters of
 jetool log at the start in groups of their own, and the old name of a database renamed by an earlier release of jetool.
@@ -54,7 +55,7 @@ def outgoing(vlsn: int, type_number: int, version: int, body: bytes, stream: int
     if type_number in NAME_LNS:
         _check_name(vlsn, type_number, decode_body(type_number, version, body))
     if stream >= STREAM_VERSION:
-        # One byte decides: the last LSN of a transaction without entries is the null LSN; flags come first in an LN.
+        # The first byte decides: a Commit or Abort without entries begins with the null LSN, and an LN with its flags.
         if type_number in TXN_ENDS:
             whole = body[0] == _NULL_BYTE
         else:

@@ -88,10 +88,10 @@ class HandshakeHost(Protocol):
         """The record of a node, or a temporary one."""
 
     def admit_member(self, node: GroupNode) -> GroupNode:
-        """Make it a member. Raises ConflictError: it cannot be a member; RefusedError: not now."""
+        """Make a node a member. Raises ConflictError: it cannot be one; RefusedError: it cannot become one now."""
 
     def admit_guest(self, caller: Caller, node: GroupNode) -> GroupNode:
-        """Give it an id while it is connected. Raises ConflictError."""
+        """Assign an id to a node for the time of its connection. Raises ConflictError."""
 
     def note_release(self, node: GroupNode) -> None:
         """Record that a member now runs another release of JE."""

@@ -31,7 +31,7 @@ class GroupDatabase:
 
     Arguments:
         env: led by this node.
-        gate: of its commits.
+        gate: the gate of the master's commits.
         changed: called with the name of a member and ``ADD`` or ``REMOVE`` after an addition or removal.
     """
 
@@ -39,7 +39,7 @@ class GroupDatabase:
         self._env = env
         self._gate = gate
         self._changed = changed
-        # One change at a time: otherwise two new members could get the same id.
+        # Held during a change of the group: otherwise two new members could get the same id.
         self._changing = threading.Lock()
         self._members = self._read()
         self._count()
@@ -126,7 +126,8 @@ class GroupDatabase:
                 else:
                     put_records(self._env, None, node)
         finally:
-            # After both commits, as in JE; the first one counts even if it was not acknowledged.
+            # Read the group again after both commits, as in JE; the first commit counts even if it was not
+            # acknowledged.
             self._members = self._read()
             self._count()
         return node

@@ -4,8 +4,8 @@
   has been ahead of the last one in the log for some seconds, a commit without an LN carries it to all nodes.
 * As in JE 18.3, a term begins without an entry of its own; transactions left open by an earlier master are aborted, as
   part of the stream.
-* If a replica reconnects while its old connection seems alive, the new connection replaces the old one if that is dead;
-  otherwise the replica gets the error that its name is in use.
+* If a replica reconnects while its old connection exists, the master tests that connection. If it is dead, the new
+  connection replaces it; otherwise the replica gets the error that its name is in use.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ from engine.rep.wire.values import NameIdPair
 from engine.vlsn.vlsn_range import VLSNRange
 
 _PLACES: Final = 64
-# Ids of nodes without a stored record, from the last one downward.
+# Ids of nodes without a stored record, assigned downward from the highest one.
 _LAST_ID: Final = (1 << 31) - 1
 _GUESTS: Final = 1024
 # If an old connection is silent for this time after the replica reconnected, it is dead: a replica answers a heartbeat
 # each second.
 _DEAD_S: Final = 4.0
-# Messages already in transit have arrived by then.
+# After this time messages that were in transit have arrived.
 _SINCE_S: Final = 0.5
-# The sending thread may wait for the next heartbeat.
+# Longest wait for the end of a session, whose sending thread may sleep until the next heartbeat.
 _LEAVE_S: Final = 3 * HEARTBEAT_S
 _PAUSE_S: Final = 0.02
 # Seconds for which the DTVLSN must be unchanged before an empty commit carries it.
@@ -69,7 +69,7 @@ class LeadConfig:
 
 
 class Leadership:
-    """Leads an environment from its construction on.
+    """One term of a master; it begins when this object is constructed.
 
     Arguments:
         env: detached; this node is a member of its group.
@@ -180,7 +180,7 @@ class Leadership:
         return self._database.ensure(node)
 
     def admit_guest(self, caller: Caller, node: GroupNode) -> GroupNode:
-        """Give it an id while it is connected."""
+        """Assign an id to a node for the time of its connection."""
         with self._mutex:
             taken = {guest.id for guest in self._guests.values()}
             free = next((one for one in range(_LAST_ID, _LAST_ID - _GUESTS, -1) if one not in taken), None)
@@ -200,7 +200,7 @@ class Leadership:
         self._database.remove(name, forget=forget)
 
     def move_member(self, name: str, host: str, port: int) -> None:
-        """A member is elsewhere now.
+        """Change the address of a member.
 
         Raises:
             NotFoundError: there is no such member. ConflictError: another member has this address. RefusedError: as
@@ -225,8 +225,8 @@ class Leadership:
         return feed is not None and feed.reached_vlsn >= stream_of(self._env).last_txn_end
 
     def note_release(self, node: GroupNode) -> None:
-        """A member runs another release of JE now."""
-        # Only log it: missing acknowledgements are no reason to refuse the node.
+        """Record that a member now runs another release of JE."""
+        # Do not wait for acknowledgements: if they are missing, that is no reason to refuse the node.
         with contextlib.suppress(RefusedError):
             self._database.update(node)
 
@@ -278,7 +278,7 @@ class Leadership:
                 elif (
                     self.gate.electable > 1
                     and durable > self.gate.stamped
-                    # The only progress of replicas since then is that commit itself.
+                    # Not if the replicas have only acknowledged the previous empty commit, whose VLSN is ``own``.
                     and durable != own
                     and time.monotonic() - stable_since >= _STABLE_S
                 ):

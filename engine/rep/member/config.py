@@ -28,7 +28,7 @@ class JoinConfig:
         node_type: its type in the group: ``SECONDARY``, or ``ELECTABLE``.
         priority: of an electable node: among nodes with equal logs the highest is elected; a node with 0 never is.
         lead: settings for leading.
-        forms: create the group if the directory has none and none of the addresses answers.
+        forms: create a group if the environment belongs to none and none of the addresses answers.
         unelected: an electable node may lead even if too few members answer to elect it, until it has led or followed
             once; never beside another master, or if another member's log goes further.
         group: its name; None to take it from the environment or the nodes.

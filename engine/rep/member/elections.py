@@ -5,11 +5,12 @@ latest log is suggested to all of them; if a majority accepts it, all members ar
 running master counts as having the latest log. Logs are compared as JE compares them: DTVLSN, last VLSN, priority,
 address.
 
-It is stricter than JE in three points, so that jetool loses no acknowledged commit:
+Elections here are stricter than JE's in three points, so that jetool loses no acknowledged commit:
 
-* A node with priority 0 is not elected, but neither is a node with an earlier log.
+* If a node with priority 0 has the latest log, no node is elected: not this one, and none with an earlier log.
 * Only members whose promises counted are asked to accept; the logs of others may have grown.
-* A node that has accepted another node acknowledges nothing more to the old master, unless that is elected again.
+* A replica that has accepted another node as master acknowledges nothing more to the old one, unless the old one is
+  elected again.
 
 Example: n2 loses n1 and proposes; n2 answers (40, 44), n3 (40, 47): n3 is suggested, and both accept it.
 """
@@ -61,7 +62,7 @@ class Voter:
 
     Attributes:
         elected: the result of the last election known to this node.
-        acceptor: its vote.
+        acceptor: the promises and the vote of this node.
     """
 
     def __init__(
@@ -98,11 +99,11 @@ class Voter:
         if self.learned(MasterAnswer(proposal=result.proposal, value=result.value)):
             self._heard_at = time.monotonic()
             self._turned()
-        # After this, nothing of the old master is replayed.
+        # Replay may continue from here on; by now a replaced master is no longer followed.
         self.acceptor.ended(result.proposal)
 
     def has_met_master(self) -> None:
-        """The winner leads: when it is gone, there may be another election at once."""
+        """Note that the winner leads: if it disappears, another election may be held at once."""
         self._heard_at = -_WINNER_S
 
     def learned(self, answer: MasterAnswer) -> bool:
@@ -121,7 +122,7 @@ class Voter:
         """Refuse to continue with a master after another node was elected, or accepted here.
 
         Raises:
-            DisconnectedError: one was.
+            DisconnectedError: another node was elected or accepted.
         """
         if not self.follows(master):
             raise DisconnectedError(f"{master} is not known to be the master any more")
@@ -141,10 +142,10 @@ class Voter:
         """Hold an election, unless one was just held; all members are notified of its result, this node last.
 
         Arguments:
-            unelected: this node wins even if too few members answer, unless one of them has a later log.
+            unelected: this node wins even if too few members answer, unless an answer shows a later log.
 
         Raises:
-            DisconnectedError: it had no result; another one may follow.
+            DisconnectedError: the election had no result; another one may follow.
         """
         elected = self.elected
         if elected is not None and time.monotonic() < self._heard_at + _WINNER_S and not self.is_master:
@@ -163,7 +164,7 @@ class Voter:
                 return 2 * (1 + sum(isinstance(said, kind) for said in found.values())) > size
 
             said = ask_all(self._network, ACCEPTOR, group, message, places, self._step_s, is_majority)
-            # This node last: its answer takes no time, and its log may grow until then.
+            # This node answers last: its answer takes no time, and its log may grow while the others answer.
             own = self.acceptor.answer(message)
             found = {**said, **({self._config.listen: own} if own is not None else {})}
             return {place: said for place, said in found.items() if isinstance(said, kind)}
@@ -187,7 +188,7 @@ class Voter:
 
 
 def _best(promises: list[Promise]) -> Suggestion:
-    """The node with the latest log.
+    """The suggestion of the node with the latest log.
 
     Raises:
         DisconnectedError: that node must not be elected.

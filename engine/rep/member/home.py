@@ -1,7 +1,7 @@
 """The environment of a node that follows: it is created or copied, opened, cut, replaced, and reopened here.
 
-* An empty directory is filled with a copy of a node's log files if they are large, and by replaying from VLSN 1 if they
-  are small. A replica is copied rather than the master.
+* An empty directory is filled with a copy of a node's log files, preferably a replica's. If these files are small, the
+  stream is replayed from VLSN 1 instead.
 * Commits are given up only for a master that a majority of the electable members follows.
 """
 
@@ -90,7 +90,7 @@ class Home:
         return self._membership
 
     def voters(self) -> list[Address]:
-        """Addresses of the electable members, currently in the environment."""
+        """Addresses of the electable members, as currently recorded in the environment."""
         members = read_membership(self.env.engine) if self.env is not None else None
         return [(node.host or "", node.port) for node in members.electable] if members is not None else []
 
@@ -114,11 +114,11 @@ class Home:
             self.open()
 
     def open(self) -> None:
-        """Open it, or make an empty one.
+        """Open the environment, or create an empty one.
 
         Raises:
-            JetoolError: as ``Environment``. UsageError: it is not replicated. UnsupportedError: its log version is
-                later than the one used here for entries of the stream.
+            JetoolError: as ``Environment``. UsageError: the environment is not replicated. UnsupportedError: its log
+                version is later than the one used here for entries of the stream.
         """
         env = Environment(self._storage, replica_config(self._config.environment), self._listener)
         if not env.replicated:
@@ -149,7 +149,7 @@ class Home:
         """Recover it, as after a crash: transactions left open by a master are then open as on a replica."""
         env, self.env = self.env, None
         assert env is not None
-        # Unsynced entries may have been acknowledged without a sync.
+        # The master may have requested acknowledgements without a sync, so acknowledged entries may be unsynced.
         env.sync()
         env.engine.crash()
         self.open()
@@ -167,7 +167,7 @@ class Home:
         """Get the first environment: a copy if the logs are large or a copy was interrupted, otherwise a new one.
 
         Arguments:
-            admitted: raises the error with which the master refuses this node, before anything is copied.
+            admitted: called before anything is copied; raises an error if the master refuses this node.
         """
         said = master.said
         # Entries of a later log version can be rewritten for replay, but files of it cannot be used.
@@ -181,7 +181,8 @@ class Home:
         """Cut or replace the log, and open the result.
 
         Raises:
-            RefusedError: that is not allowed. DisconnectedError: it is not known that a majority follows the master.
+            RefusedError: the configuration does not allow it. DisconnectedError: it is not certain that a majority
+                follows the master.
         """
         assert self.env is not None
         engine = self.env.engine
@@ -223,7 +224,7 @@ class Home:
         """Check that a majority of the electable members follows the master, before commits are given up for it.
 
         Raises:
-            DisconnectedError: they do not, or not yet.
+            DisconnectedError: no majority follows the master, or not yet.
         """
         voters = [node for node in found.nodes if node.member is not None and node.member.type == ELECTABLE]
         followers = [
@@ -231,7 +232,7 @@ class Home:
             for node in voters
             if node.said is not None and node.said.state in _FOLLOWING and node.said.master == master.name
         ]
-        # This node counts too, if it votes, since it is about to follow the master.
+        # This node counts as a follower if it votes, since it is about to follow the master.
         if self._config.votes and self._config.name in (node.name for node in voters):
             followers.append(self._config.name)
         if 2 * len(followers) <= len(voters):

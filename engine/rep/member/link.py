@@ -4,8 +4,8 @@ Messages that would end the master are excluded: the first message is a question
 VLSN, and the stream begins right after an entry that exists according to an answer, or at VLSN 1. Then only answers
 leave.
 
-A master requests acknowledgements only from ELECTABLE nodes. The answers to its heartbeats tell it the position of each
-node; only durable entries are reported.
+A master requests acknowledgements only from ELECTABLE nodes. In its answers to heartbeats each node reports its
+position, which includes only durable entries.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class MasterLink:
         """The master's entry at a VLSN, which must be lower than all requested before.
 
         Raises:
-            DisconnectedError: it has gone. PeerError: a message is invalid.
+            DisconnectedError: the master has gone. PeerError: a message is invalid.
         """
         answer = self._stream.ask(vlsn, DEFAULT)
         if answer is None:
@@ -69,7 +69,7 @@ class MasterLink:
 
     def start(self, vlsn: int) -> None:
         """Begin the stream: at VLSN 1, or after the last answer."""
-        # At any other position the master would wait forever, or end.
+        # Started at any other position, the master would wait forever, or end.
         assert self._shown is not None, vlsn
         assert vlsn in (FIRST_VLSN, self._shown + 1), (vlsn, self._shown)
         self._stream.start(vlsn)

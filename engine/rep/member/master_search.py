@@ -103,7 +103,7 @@ class Seeker:
                 raise
             raise DisconnectedError(f"group {wanted} cannot be looked at", found=str(error)) from error
         self.group = found.group
-        # Any of them leads back, whichever was named.
+        # Later the group can be found through any of its nodes, even if one of the given nodes is gone.
         self._addresses = self._others([*self._addresses, *(node.address for node in found.nodes)])
         return found
 
@@ -114,14 +114,14 @@ class Seeker:
         """Refuse an election while another member follows a master, even if that master cannot be reached from here.
 
         Raises:
-            DisconnectedError: one does.
+            DisconnectedError: another member follows a master.
         """
         for node in found.nodes:
             if node.said is not None and node.state == "REPLICA" and node.name != self._config.name:
                 raise DisconnectedError(f"{node.said.master}, which {node.name} follows, cannot be reached")
 
     def learned(self, address: Address, master: str) -> MasterAnswer | None:
-        """The election result according to the master itself; other nodes will ask this node for it."""
+        """The election result according to the master itself; this node passes it on to nodes that ask."""
         try:
             answer = ask(self._network, address, LEARNER, self.group, MasterQuery(), self._step_s)
         except PeerError:
@@ -134,7 +134,7 @@ class Seeker:
 
         Raises:
             DisconnectedError: the master has gone. PeerError: it refuses this node. RefusedError: its clock is off.
-            NameInUseError: it has had another connected node of this name for too long.
+            NameInUseError: another node of this name has been connected for too long.
         """
         members, config = self._home.members(), self._config
         uuid = (members.group.uuid_high, members.group.uuid_low) if members is not None else UNKNOWN_UUID
@@ -161,7 +161,7 @@ class Seeker:
     def _taken(self, error: NameInUseError) -> PeerError:
         """After an interruption the master may consider the old connection alive.
 
-        A name that stays in use is another node's.
+        If the name stays in use, it belongs to another node.
         """
         now = time.monotonic()
         self._taken_since = self._taken_since or now

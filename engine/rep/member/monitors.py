@@ -1,8 +1,8 @@
 """Events for the monitors of a group (je-ha-protocol.md 12.6).
 
-A monitor of JE is a member without records that listens for events: the master is sent like election results, the start
-and end of a node by the node itself, and changes of the group by the master. Monitors do not answer, and a monitor that
-is down misses the event.
+A monitor of JE is a member without records that listens for events. It is notified of a master like other members, by
+election results; each node sends its own start and end, and the master sends changes of the group. Monitors do not
+answer, and a monitor that is down misses the event.
 
 Example: ``LG|n2|n1|1795360394591|NORMAL_SHUTDOWN|1795360394677``: n2, which followed n1, was closed.
 """

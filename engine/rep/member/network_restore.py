@@ -47,7 +47,7 @@ class NetworkRestore:
         self._timeout_s = timeout_s
         self._listener = listener
         self._stopping = stopping
-        # The same for all attempts, so that a node recognises a resumed copy.
+        # The client id is the same for all attempts, so that a node recognises a resumed copy.
         self._client_id = new_client_id()
 
     def run(self, address: Address) -> int:
@@ -79,7 +79,7 @@ class NetworkRestore:
                         self._fetch(log, file, done, total)
                     done += file.size_bytes
                 log.done()
-            # Durable before the marker: from then on these copies are the only complete log.
+            # Sync the copies before the marker is written: from then on they are the only complete log.
             self._storage.sync_directory(STAGING)
             self._storage.sync_directory()
             install_files(self._storage, int(time.time() * 1000), self._listener)

@@ -60,7 +60,7 @@ from engine.vlsn.vlsn_range import VLSNRange
 
 _FIRST_PAUSE_S: Final = 0.2
 _LONGEST_PAUSE_S: Final = 8.0
-# Without a master the group stops.
+# A shorter pause for nodes that vote, since a group without a master cannot commit.
 _VOTER_PAUSE_S: Final = 1.0
 _WATCH_S: Final = 2.0
 # The master is gone, or is not master yet: the next round may find it.
@@ -139,7 +139,7 @@ class JoinedNode:
         """
         if self.config.forms and self.config.group is None and self._home.is_empty:
             raise UsageError("a new group needs a name", hint="give --group")
-        # First of all: if the address is in use, nothing may be created or recovered.
+        # Bind the address first: if it is in use, nothing may be created or recovered.
         if self._port is not None:
             self._port.bind()
         try:
@@ -234,16 +234,16 @@ class JoinedNode:
         )
 
     def node_id(self) -> int:
-        """Its id, while it follows or leads."""
+        """The id of the node, while it follows or leads."""
         return self._seeker.node_id
 
     def feeders(self) -> int:
-        """Number of replicas that it feeds."""
+        """Number of replicas that the node feeds."""
         term = self._term
         return term.feeders if term is not None else 0
 
     def stream_range(self) -> VLSNRange:
-        """The part of the stream that it has."""
+        """The part of the stream in the node's log."""
         return self._home.stream_range
 
     def begin_copy(self) -> FileList:
@@ -261,7 +261,7 @@ class JoinedNode:
         return found | term.services if term is not None and self.role is Role.MASTER else found
 
     def _vote(self) -> Vote | None:
-        """Its vote; None while its log may be cut."""
+        """The vote of this node; None while its log may be cut."""
         if self._home.env is None or not self._settled or self._stopping:
             return None
         term, own = self._term, self._home.own_record()
@@ -278,7 +278,7 @@ class JoinedNode:
         return Vote(mine, ranking, priority, node_id)
 
     def _turn(self) -> None:
-        """Another election has ended: a node that was not elected stops leading and is no longer followed."""
+        """An election had a new result: stop leading, or following, a node that was not elected."""
         voter = self._voter
         assert voter is not None
         with self._changed:
@@ -338,7 +338,7 @@ class JoinedNode:
     def _longer(self, pause: float) -> float:
         if self._voter is None:
             return min(2 * pause, _LONGEST_PAUSE_S)
-        # A random delay, so that of two nodes that would propose at the same time one is first.
+        # Wait for a random time, so that two nodes rarely propose at the same moment.
         return min(2 * pause, _VOTER_PAUSE_S) * random.uniform(0.5, 1.0)
 
     def _round(self) -> None:
@@ -352,7 +352,7 @@ class JoinedNode:
         except DisconnectedError:
             if voter is None:
                 raise
-            # All others may be down, and a node alone in its group needs no other.
+            # All other nodes may be down, and the only member of a group needs no others.
             self._elect()
             return
         address = found.master_address
@@ -385,7 +385,7 @@ class JoinedNode:
                     with self._copies.log_changes():
                         rollback.run()
             if plan.action not in (Action.START, Action.SOFT_ROLLBACK):
-                # Further questions would not be for lower VLSNs, so they need a new connection.
+                # Syncup starts over, maybe with higher VLSNs, which needs a new connection.
                 link.close()
                 with self._copies.log_changes():
                     self._home.begin_again(plan, found, master)
@@ -396,9 +396,8 @@ class JoinedNode:
         self._follow(env, link, replay)
 
     def _admitted(self, address: Address) -> None:
-        """A secondary tests whether it is refused before it copies.
-
-        A member does not, since it would count as connected during the copy.
+        """A secondary tests before it copies whether the master refuses it. A member does not, since it would count as
+        a connected replica during the copy.
         """
         if self._voter is None:
             self._seeker.join(address).close()
@@ -448,7 +447,7 @@ class JoinedNode:
         # An election result may have arrived before the term existed.
         self._turn()
         try:
-            # Before any member can be added: a monitor that is added later is sent later events only.
+            # Note the monitors before any member can be added: a monitor that is added later gets only later events.
             self._monitors.joined()
             self._become(Role.MASTER)
             herald.start()
@@ -481,7 +480,7 @@ class JoinedNode:
             stream.receive()
             self._master_vlsn = link.master_vlsn
             if stream.acknowledge():
-                # Only now the node is sure to know the monitors.
+                # From here on the node is sure to know the monitors.
                 self._monitors.joined()
 
     def _leave(self) -> None:

@@ -16,7 +16,7 @@ SYNC_INTERVAL_S: Final = 0.05
 
 
 class ReplicaStream:
-    """Receives and replays the stream of a master: ``receive``, then ``acknowledge``.
+    """Receives and replays the stream of a master: call ``receive`` and ``acknowledge`` in turn.
 
     Arguments:
         engine: the environment.
@@ -55,7 +55,7 @@ class ReplicaStream:
         replay.master_vlsn = link.master_vlsn
 
     def acknowledge(self) -> bool:
-        """Sync and acknowledge replayed entries; return whether a heartbeat came and nothing named in it is missing."""
+        """Sync and acknowledge replayed entries; return whether a heartbeat shows that nothing is missing here."""
         link = self._link
         has_heard = link.heartbeats > self._heard
         now = time.monotonic()

@@ -68,7 +68,7 @@ class Caller:
         """Receive the next message, which must be one of the given classes.
 
         Raises:
-            DisconnectedError: none came. PeerError: it is another message, or not a message.
+            DisconnectedError: no message arrived. PeerError: another message arrived, or invalid bytes.
         """
         deadline = time.monotonic() + timeout_s
         try:

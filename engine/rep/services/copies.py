@@ -7,7 +7,8 @@ The counterpart of ``engine.rep.client.log_files``; JE's network restore and ``j
   listed file is deleted before the client has requested the next one.
 * If a connection breaks, its list is kept for five minutes for a client with the same id. At most eight lists are kept,
   and the oldest is dropped first, since each of them keeps files from being deleted.
-* Before a file is sent its entries are checked, so a caller that receives its end has a file without damage.
+* The entries of a file are checked before the file is sent, so a caller that receives all of it has a file without
+  damage.
 * If the log itself changes (a rollback, a restore), all copies end, since their lists are no longer valid.
 
 A request out of order, or for a name that is not in the list, only ends the connection of the client.
@@ -91,7 +92,7 @@ class FileList(Protocol):
         """Release it."""
 
     def release(self) -> None:
-        """None of them is."""
+        """Release all files."""
 
 
 class CopyHost(Protocol):
@@ -127,7 +128,7 @@ class EngineFiles:
         assert cleaner is not None
         self._engine = engine
         self._current = current
-        # Protected before they are listed, since the cleaner deletes unprotected files.
+        # Protect the files before listing them, since the cleaner may delete unprotected files at any time.
         with cleaner.protect_from("a network copy", 0):
             with writer.latch:
                 writer.log(IMMUTABLE_FILE, encode_immutable_file(ImmutableFile(0), writer.version))
@@ -163,7 +164,7 @@ class EngineFiles:
         if stat is None:
             raise NotFoundError("a file of the list has gone", file=f"{storage.root}/{file.path}")
         opened = storage.open(file.path)
-        # Checked after the file is open: a file that replaced it meanwhile would belong to another log.
+        # Test this after the file is open, since a file that has replaced it meanwhile would belong to another log.
         try:
             self.check()
         except JetoolError:
@@ -181,7 +182,7 @@ class EngineFiles:
         self._protected[name].release()
 
     def release(self) -> None:
-        """None of them is."""
+        """Release all files."""
         for protection in self._protected.values():
             protection.release()
 
@@ -251,7 +252,7 @@ class LogFileServer:
         caller.receive(LOG_FILES, OLDER_VERSION, FeederInfoReq)
         found = self._host.stream_range()
         with self._mutex:
-            # Without this one, but including interrupted ones that may resume.
+            # Count the other copies, including interrupted ones that may resume.
             load = self._host.feeders() + len(self._copies) - 1 + len(self._leases)
         said = FeederInfoResp(load=load, first_vlsn=found.first, last_vlsn=found.last)
         caller.send(LOG_FILES, OLDER_VERSION, said)
@@ -303,7 +304,7 @@ class LogFileServer:
                 digests[name] = self._read(file, size, lambda piece: caller.send_all(piece, _PIECE_S))
             finally:
                 file.close()
-            # A digest would claim that the bytes are those of the listed file.
+            # Send no digest: it would claim that the bytes are those of the listed file.
             files.check()
             end = FileEnd(name=name, length=size, modified_ms=modified_ms, digest=digests[name])
             caller.send(LOG_FILES, OLDER_VERSION, end)

@@ -1,10 +1,11 @@
 """The port of a node: a caller names a service, which then gets the connection.
 
-* The answer for a service that the node currently lacks is UNKNOWN_SERVICE, by which nodes of JE show that they are not
-  master; that for a service at its limit is BUSY.
+* If the node currently lacks the service, it answers UNKNOWN_SERVICE; nodes of JE show in this way that they are not
+  master. If the service is at its limit, the answer is BUSY.
 * Each connection has its own thread. An error ends only its connection.
-* A caller that names no service within ten seconds is disconnected. At most 64 such callers are kept; one more
-  disconnects the oldest, since a node names its service at once and an idle socket never does.
+* A caller that names no service within ten seconds is disconnected. At most 64 connections may wait for the name of a
+  service; one more disconnects the oldest, since a node names its service at once, and the oldest is likely an idle
+  socket.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class Port:
         """Bind the address; callers are refused until ``start``.
 
         Raises:
-            StorageError: it cannot be listened on.
+            StorageError: the address cannot be bound.
         """
         self._port.bind()
 
@@ -131,7 +132,7 @@ class Port:
             return
         with self._mutex:
             if caller not in self._unnamed:
-                return  # It was just disconnected to make room.
+                return  # This connection was just disconnected to make room for others.
             del self._unnamed[caller]
             self._named.add(caller)
         service = self._services().get(name)
@@ -141,7 +142,7 @@ class Port:
         service.take(caller)
 
     def _come(self, caller: Caller) -> bool:
-        """False if it was accepted just before the port was closed."""
+        """Register a new connection; False if the port was closed after it was accepted."""
         with self._mutex:
             if self._closed:
                 return False

@@ -1,10 +1,10 @@
 """Short questions to a node of a group about the master, the members and its own state (je-ha-protocol.md 12, 13).
 
 ``Learner``, ``Group``, ``NodeState`` and ``BinaryNodeState`` (DbPing, ``group show``). The questions change nothing;
-requests that only a master can do are refused as by JE's replicas.
+requests that only a master can execute are refused, as JE's replicas do.
 
 * The Learner names the master only while this node is the master or follows it. A node without a vote ignores election
-  results, which anyone could send; a request to stop is always ignored.
+  results, which any process could send. Requests to stop elections are always ignored.
 * A line in a lower version of the protocol is answered in that version. A line in a higher version, of another group,
   from a sender that is not a member, or malformed, is answered by an error with the node's own version, group and id.
 """
@@ -147,7 +147,7 @@ class Questions:
             caller.say(table, Envelope(asked.version, facts.group, NO_CHECK), answer)
 
     def _answer(self, asked: Envelope, message: TextMessage, facts: NodeFacts) -> TextMessage | None:
-        """None: close without an answer, like a node of JE that does not know or is not responsible."""
+        """None closes the connection without an answer, as a node of JE does if it has no answer to give."""
         if isinstance(message, Result):
             self._heard(message)
             return None

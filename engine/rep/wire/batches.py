@@ -39,7 +39,7 @@ _CARRIERS: Final = (Entry.OP, Commit.OP)
 _COMMIT_BYTES: Final = 2
 _NOT_AWAITED: Final = bytes((0, NO_SYNC))
 _SINCE: Final = {kind.number: kind.since for kind in ENTRY_TYPES if kind.replicable}
-# Makes a record without the detour through its constructor, which counts where there are millions.
+# Makes a record without calling its constructor, which matters for millions of records.
 _new_tuple: Final = tuple.__new__
 
 
@@ -72,7 +72,7 @@ def split_stream(data: bytes, version: int) -> tuple[list[Arrived], int]:
                 at = after
                 continue
         limit = FEEDER.limit(op, version, client=False)
-        # Checked before waiting for that many bytes.
+        # Check the length before waiting for so long a message.
         if not 0 <= length <= limit:
             raise FormatError(f"message {op} of {FEEDER.service}", expected=f"0..{limit} bytes", found=str(length))
         if after > end:
@@ -94,7 +94,7 @@ def join_stream(sent: Sequence[WireEntry | Commit], version: int) -> bytes:
     """Encode messages of a feeder: a Commit that awaits an acknowledgement is given as a message, others as entries.
 
     Raises:
-        FormatError: one does not decode to an equal one, or is not an entry of a stream.
+        FormatError: a message does not decode to an equal one, or is not an entry of a stream.
     """
     frames: list[bytes] = []
     for one in sent:

@@ -159,7 +159,7 @@ class NodeGroupInfoOK(Message):
 
 @message(9)
 class NodeGroupInfoReject(Message):
-    """It does not belong to this group, or its identity differs from its record."""
+    """The replica does not belong to this group, or its identity differs from its record."""
 
     text: Annotated[str, TEXT]
 
@@ -197,7 +197,7 @@ class DBIdRequest(Message):
 
 @message(14, since=8)
 class DBIdResponse(Message):
-    """That id."""
+    """The id of the requested database."""
 
     id: Annotated[int, LONG]
 
@@ -256,7 +256,7 @@ class Heartbeat(Message):
 
 @message(104)
 class HeartbeatResponse(Message):
-    """The position of the replica: -1 for none; the id is -1 in an unsolicited answer."""
+    """The position of the replica: -1 without one. The id is -1 if it answers no heartbeat."""
 
     syncup_vlsn: Annotated[int, LONG]
     txn_end_vlsn: Annotated[int | None, LONG, Since(4)] = None
@@ -292,12 +292,12 @@ class EntryRequest(Message):
 
 @message(108)
 class EntryNotFound(Message):
-    """The feeder no longer has it."""
+    """The feeder no longer has the VLSN."""
 
 
 @message(109, limit=_ENTRY_BODY)
 class AlternateMatchpoint(Message):
-    """The feeder does not have it yet; this is its last entry that can be a matchpoint."""
+    """The feeder does not have the VLSN yet; this is its last entry that can be a matchpoint."""
 
     entry: Annotated[WireEntry, _ENTRY]
 

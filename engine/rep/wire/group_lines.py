@@ -94,7 +94,7 @@ class EnsureNode(TextMessage):
 
 @text_message("ENRESP")
 class EnsureNodeResponse(TextMessage):
-    """It is a member, with this id."""
+    """The monitor is a member, with this id."""
 
     name: Annotated[str, FIELD]
     id: Annotated[int, NUMBER]
@@ -134,7 +134,7 @@ class TransferMaster(TextMessage):
 
 @text_message("TMRESP")
 class TransferMasterResponse(TextMessage):
-    """It is this one."""
+    """The node that has become the master."""
 
     winner: Annotated[str, FIELD]
 

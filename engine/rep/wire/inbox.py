@@ -75,7 +75,7 @@ class Inbox:
             return None
         op, length = FRAME.unpack_from(self._bytes)
         limit = table.limit(op, version, client=self._from_client)
-        # Before anything of that length is awaited.
+        # Check the length before waiting for that many bytes.
         if not 0 <= length <= limit:
             raise FormatError(f"message {op} of {table.service}", expected=f"0..{limit} bytes", found=str(length))
         end = FRAME.size + length

@@ -37,7 +37,7 @@ class Token(Generic[T]):
     Arguments:
         read: decodes the value of a field.
         write: makes the field.
-        rest: it takes all remaining fields, including bars, that later fields do not need.
+        rest: the value includes all following words and bars, except the words that later fields need.
         optional: it may be absent at the end.
     """
 
@@ -135,7 +135,8 @@ class LineTable:
         """The message of a line.
 
         Raises:
-            FormatError: that side does not send such a message, or its fields are wrong. No bytes raise another error.
+            FormatError: that side does not send such a message, or its fields are wrong. Invalid bytes raise no error
+                other than FormatError.
         """
         if len(line) > LONGEST_LINE:
             raise FormatError("line of a message", expected=f"up to {LONGEST_LINE} bytes", found=str(len(line)))
@@ -224,7 +225,7 @@ def choice(*choices: str) -> Token[str]:
 
 
 def or_empty(token: Token[T]) -> Token[T | None]:
-    """The same, or None for an empty field."""
+    """A field type like the given one, but None for an empty field."""
     return Token(
         lambda word: token.read(word) if word else None, lambda value: "" if value is None else token.write(value)
     )
@@ -248,12 +249,12 @@ PROBLEMS: Final = (BAD_FORMAT, VERSION_MISMATCH, GROUP_MISMATCH, NOT_A_MEMBER)
 
 @text_message("OK")
 class OkReply(TextMessage):
-    """It has been done."""
+    """The request was executed."""
 
 
 @text_message("FAIL")
 class FailReply(TextMessage):
-    """It has not."""
+    """The request failed, with the reason."""
 
     text: Annotated[str, SENTENCE]
 

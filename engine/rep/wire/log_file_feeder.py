@@ -18,13 +18,13 @@ OLDER_VERSION: Final = 2
 SERVICE: Final = "LogFileFeeder"
 # The placeholder for a name if a client of version 4 requests all files.
 END_OF_QUESTIONS: Final = "END"
-# A million names of twelve characters.
+# Enough for a million names of twelve characters.
 _NAMES_BODY: Final = 16 << 20
 
 
 @message(1001)
 class ClientVersion(Message):
-    """The version of the client; its id identifies the copy to resume after an interruption."""
+    """The version of the client, and an id, by which an interrupted copy is resumed."""
 
     version: Annotated[int, INT]
     client_id: Annotated[int, INT]
@@ -98,7 +98,7 @@ class FileStart(Message):
 
 @message(7)
 class FileEnd(Message):
-    """They were these."""
+    """The end of a file's bytes, with the name and length of the file."""
 
     name: Annotated[str, TEXT]
     length: Annotated[int, LONG]

@@ -7,9 +7,9 @@ SQLException of Java; words that do so only together with frames or a class of D
 These codes have no words, since another code or cause has the same text:
 
 * XSCB0 and XSCH0, XSCB1 and XSCH1: an index or a table
-* ``SocketException: '`` of 08001 and 08006
-* of 08006: a value that is too large, a driver that is not registered, a database that was dropped
-* of XJ081: an invalid argument of a method
+* 08001 and 08006: the text ``SocketException: '``
+* three texts of 08006: a value that is too large, a driver that is not registered, a database that was dropped
+* a text of XJ081: an invalid argument of a method
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """JE's texts inside of a reason: files, disks, memory.
 
-A row with ``refines`` counts only if one of those words has decided.
+A row with ``refines`` counts only if the deciding message has one of the words named there.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ _SQL_EXCEPTION: Final = re.compile(r"\bjava\.sql\.(?:\w*\.)*SQL\w*Exception: ")
 
 
 def _whole_words(piece: str) -> list[str]:
-    """Longer words that any text with the piece contains as whole words; the ends of a piece may be within a word."""
+    """Words of a piece that any text with the piece contains as whole words; its first and last word may be cut off."""
     words = [found[0] for found in _PART.finditer(piece) if found.start() > 0 and found.end() < len(piece)]
     words = words or _PART.findall(piece)
     return [word for word in words if len(word) >= _SHORTEST_WORD] or [max(words, key=len)]
@@ -98,7 +98,7 @@ def _whole_words(piece: str) -> list[str]:
 class _Signs:
     """Signs by a word of their longest piece, so that no line is compared with all of them.
 
-    It is the word in the fewest signs, and of these the longest.
+    This word is the one that occurs in the fewest signs; among several such words it is the longest.
     """
 
     def __init__(self, signs: Iterable[Sign]) -> None:
@@ -133,7 +133,7 @@ def shown_by(text: str, *, of_derby: bool = False) -> list[KnownMessage]:
 
     Args:
         text: a message.
-        of_derby: Derby threw it, by the frames that follow it.
+        of_derby: the frames after it show that Derby threw it.
     """
     of_derby = of_derby or DERBY_PACKAGE in text
     starts = [found.end() for found in _SQL_EXCEPTION.finditer(text)] if "java.sql." in text else []
@@ -160,7 +160,7 @@ def shown_by(text: str, *, of_derby: bool = False) -> list[KnownMessage]:
 
 
 def _span_of(sign: Sign, text: str, of_derby: bool, starts: list[int]) -> tuple[int, int] | None:
-    """The position of a sign that counts in a text, or None."""
+    """The position of a sign in a text; None if it is absent, or does not count at its place."""
     if sign.place == ANYWHERE or of_derby:
         return _span(text, sign.pieces, 0)
     if sign.place == IN_SQL:

@@ -83,7 +83,7 @@ def writer_locked(disk: DiskStorage, timeout_s: float = 0.0) -> Iterator[None]:
         RefusedError: another process still holds it after the timeout.
     """
     wait_for_writer(disk, timeout_s)
-    # A lock needs a file; an environment that JE never opened for writing has none.
+    # Create the lock file: an environment that JE never opened for writing has none.
     disk.open_rw(LOCK_FILE, create=True).close()
     lock = disk.lock(LOCK_FILE, WRITER_BYTE, exclusive=True)
     try:
@@ -99,7 +99,7 @@ def leaving_no_lock_file(disk: DiskStorage) -> Iterator[None]:
     try:
         yield
     except (RefusedError, UnsupportedError, UsageError, NotFoundError):
-        # Another process may hold it by now.
+        # Another process may hold the lock by now; then the file stays.
         if made and disk.stat(LOCK_FILE) is not None:
             with contextlib.suppress(RefusedError):
                 lock = disk.lock(LOCK_FILE, WRITER_BYTE, exclusive=True)

@@ -1,4 +1,4 @@
-"""Recovery with an interlock, saved bytes and a preview.
+"""Recovery that refuses to lose commits, saves overwritten bytes, and can be previewed.
 
 JE recovers whenever it opens an environment: it cuts the log at the first bad entry, whatever follows. Here recovery is
 two steps. ``plan_recovery`` finds the end of the log and changes nothing. ``recover`` refuses if committed transactions
@@ -179,10 +179,10 @@ def recover(
         RefusedError: committed transactions follow a bad entry, or another process has the environment open.
         JetoolError: as ``Environment``.
     """
-    # Before the lock and the backup directory: a refusal leaves no trace (D-5).
+    # Test before the lock and the backup directory are created, so that a refusal leaves no trace (D-5).
     if not accept_loss:
         plan.require_no_loss()
-    # The engine tests again, under the lock.
+    # The engine repeats this test under the lock.
     config = replace(config, halt_on_commit_after_bad=not accept_loss)
     if options.dry_run:
         return _run(OverlayStorage(plan.seen), plan.tail, None, config, listener)
@@ -205,7 +205,8 @@ def recover(
             except BaseException:
                 saving.interrupt()
                 raise
-            # Only after the close: its checkpoint is part of the changes that undo reverts.
+            # Finish after the environment is closed: the checkpoint of the close is part of the changes that undo
+            # reverts.
             saving.finish({})
             return done._replace(settled=settled)
 

@@ -26,7 +26,7 @@ from engine.storage.journal import MARKER, PendingRepair
 from engine.storage.overlay import OverlayStorage
 from engine.storage.sidecar import DirectoryBeside
 
-# Holds the lock of an environment.
+# Makes a context in which the lock of an environment is held.
 HoldLock = Callable[[DiskStorage], AbstractContextManager[None]]
 
 
@@ -35,7 +35,7 @@ class SettledRepair(NamedTuple):
 
     Attributes:
         command: the repair.
-        was_undoing: its undo had already begun, and was finished now.
+        was_undoing: its undo had begun earlier, and was finished now.
     """
 
     command: str
@@ -81,7 +81,7 @@ def as_before(disk: DiskStorage) -> Storage:
     if pending is None:
         return disk
     view, backup = OverlayStorage(disk), saved_by(disk, pending)
-    # Covers the backup too, since settling records its progress there.
+    # The backup gets an overlay too, since settling records its progress there.
     undo.settle(view, OverlayStorage(backup))
     return view
 
@@ -90,7 +90,7 @@ def saved_by(disk: DiskStorage, pending: PendingRepair) -> DiskStorage:
     """The backup directory that a marker names.
 
     Raises:
-        RefusedError: it is missing, or belongs to another environment.
+        RefusedError: the directory is missing, or belongs to another environment.
     """
     backup = DiskStorage(pending.backup, follow=False)
     owner = journal.read_manifest(backup).get("database")

@@ -73,12 +73,13 @@ class Salvage:
         self.counts: Counter[str] = Counter()
         self.lost_databases: list[str] = []
         self._numbers: dict[tuple[int, str], int] = {}
-        # By node whose records come from recovery, where finished tasks have left no records of their ranges.
+        # For each node whose records come from recovery, the ranges of unfinished tasks; finished tasks have left no
+        # records in their ranges.
         self._unfinished: dict[int, list[ExtinctRange]] = {}
-        # By node of all sources.
+        # Indexes of these lists are the numbers of nodes, across all sources.
         self._nodes = [(at, node) for at, source in enumerate(sources) for node in source.nodes]
         self.absent: list[set[int]] = [set(node.files.missing()) for _, node in self._nodes]
-        # A base node gives the records of recovery.
+        # The records of a base node come from recovery.
         self._is_base = [
             sources[at].base is not None and sources[at].nodes[sources[at].base or 0] is node
             for at, node in self._nodes
@@ -91,7 +92,7 @@ class Salvage:
         self._fates = TxnFates(self._commits, [taker.aborts for taker in self._takers], groups)
 
     def _trees_of(self, number: int) -> TreeSurvey:
-        """The trees of a node whose log is read."""
+        """The trees of a node; empty if recovery gives its records."""
         at, node = self._nodes[number]
         if self._is_base[number] or (self._sources[at].base is not None and len(self._sources[at].nodes) == 1):
             return TreeSurvey()
@@ -109,7 +110,7 @@ class Salvage:
             yield from batch
 
     def batches(self) -> Iterator[list[Salvaged]]:
-        """The same in batches, each of one database."""
+        """The records and findings of ``rows`` in batches, each of one database."""
         total = sum(file.size_bytes for _, node in self._nodes for file in node.files.files)
         done = 0
         try:
@@ -185,7 +186,7 @@ class Salvage:
         )
 
     def _all_branches(self) -> dict[tuple[int, int], DatabaseBranches]:
-        """By database and node, if there are any."""
+        """Lost branches by database and node; pairs without lost branches are left out."""
         found = {}
         for number, (at, node) in enumerate(self._nodes):
             for db_id, db in node.survey.dbs.items():
@@ -329,7 +330,7 @@ class Salvage:
             if record.db_id in survey.removed:
                 self.counts["removed"] += 1
                 return
-            # No MapLN of this database is legible.
+            # The database has no legible MapLN: try with assumed properties.
             name = survey.names.get(record.db_id, nameless_name(record.db_id))
             unknown = SalvageDb(name, duplicates=False)
             found = ln_version(item, survey._replace(dbs={record.db_id: unknown}))
@@ -364,8 +365,8 @@ class Salvage:
 def _last_gap(node: SalvageNode) -> int:
     """The highest LSN at which a log is damaged; NULL_LSN without damage.
 
-    A torn tail held nothing durable. Missing files do not count: most were cleaned, and then every BIN in use is in a
-    later file.
+    A torn tail does not count, since it held nothing durable. Missing files do not count either: most were cleaned, and
+    then every BIN in use is in a later file.
     """
     damages = (damage for damage in node.survey.damages if not damage.is_tail)
     return max((one.lsn for one in damages if one.length or one.reason == "unreadable"), default=NULL_LSN)

@@ -49,7 +49,7 @@ def cut_short(storage: Storage, files: LogFiles) -> dict[int, int]:
 def gap_end(storage: Storage, files: LogFiles, damages: Iterable[Damage]) -> int:
     """The LSN at which the last gap ends; NULL_LSN without one."""
     ends = [make_lsn(number + 1, 0) for number in (*files.missing(), *cut_short(storage, files))]
-    # Like a broken link, an unreadable file is damage of length 0.
+    # An unreadable file is damage of length 0, and so is a broken link; the reason distinguishes them.
     ends += [
         make_lsn(file_of(one.lsn) + 1, 0) if one.reason == "unreadable" else one.end_lsn
         for one in damages
@@ -81,7 +81,7 @@ class VlsnCoverage:
             self._last = item.last_vlsn
             if self._first == NULL_VLSN:
                 entries = map(item.entry_at, item.positions(keeping(_IN_STREAM)))
-                # Without one the VLSNs of the stretch are in entries of other types.
+                # If none of these entries is replicated, the VLSNs of the stretch are in entries of other types.
                 self._first = next((one.vlsn for one in entries if one.replicated), item.last_vlsn)
 
     def _end(self) -> None:
@@ -90,7 +90,7 @@ class VlsnCoverage:
         self._first = self._last = NULL_VLSN
 
     def ranges(self) -> tuple[VlsnRange, ...]:
-        """First and last VLSN of each."""
+        """The ranges of VLSNs, in log order."""
         self._end()
         return tuple(self._ranges)
 

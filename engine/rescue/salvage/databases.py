@@ -1,8 +1,8 @@
 """The databases of a log: their names, the removed ones, and JE's own.
 
-The name of a database is the key of its NameLN (je-log-format.md 9.2). Since log version 16 its MapLN repeats the name,
-which helps if the NameLN is lost. A NameLN counts if its transaction committed. If its transaction has no end in the
-log, it is used for a database without another name, since the Commit may be lost.
+The name of a database is the key of its NameLN (je-log-format.md 9.2). Since log version 16 the MapLN of the database
+repeats the name, which helps if the NameLN is lost. A NameLN counts if its transaction committed. If its transaction
+has no end in the log, the NameLN is used only for a database without another name, since the Commit may be lost.
 
 Example: NameLN ``a`` -> 6 committed, NameLN ``a`` -> 9 of an open transaction (a truncation): 6 is ``a``, and 9 is
 ``a (database 9)``.
@@ -66,7 +66,7 @@ class LogDatabases(NamedTuple):
         names: names of the application's databases without a legible MapLN.
         roots: LSN and state of the newest MapLN of each of ``users``.
         named: databases in ``users`` that certainly exist under their name, even if empty.
-        own_roots: as ``roots``, for ``internal``.
+        own_roots: the same for ``internal``.
     """
 
     users: dict[int, SalvageDb]
@@ -110,12 +110,12 @@ class DatabaseLedger:
             self.pending.add(change.txn)
 
     def own(self, db_id: int, name: str) -> None:
-        """Note that a database has entries that only JE writes for itself, and its name."""
+        """Note id and name of a database with entries that JE writes only for its own databases."""
         self._own.add(db_id)
         self._own_names.add(name)
 
     def end(self, txn: int, *, committed: bool) -> None:
-        """The end of a transaction."""
+        """Note the end of a transaction."""
         if txn in self.pending:
             self.pending.discard(txn)
             (self._committed if committed else self._aborted).add(txn)
@@ -214,7 +214,7 @@ class DatabaseLedger:
             if not self._counts(change):
                 continue
             name, db_id = change.name, change.db_id
-            # Its own NameLN may be lost.
+            # The NameLN of the replaced database may be lost.
             before = holders.get(name) if change.truncated is None else change.truncated
             if change.deleted:
                 if before == db_id:

@@ -36,7 +36,7 @@ class OldDuplicates:
         """Add deletions of the main key to the versions of a record; drop a slot that leads to a legible entry.
 
         Arguments:
-            key: as the rows have it.
+            key: the key of the record in the sorted rows.
             main_key: the first part of the key; None if it does not have two parts.
         """
         slot = found.slot

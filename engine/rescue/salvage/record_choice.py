@@ -81,17 +81,17 @@ class Judge:
         self._members = [members[database.source] for database in databases]
         self._bins = [taker.bins for taker in takers]
         self._old_duplicates = [taker.old_duplicates for taker in takers]
-        # By database: the VLSN up to which the base of its source is complete; None without a base.
+        # For each database, the VLSN up to which the base of its source is complete; None without a base.
         bases = [None if source.base is None else source.floor for source in sources]
         self._floors: list[int | None] = [bases[database.source] for database in databases]
-        # By database: the VLSN from which on the nodes of its source have all VLSNs.
+        # For each database, the VLSN from which on the nodes of its source together have all VLSNs.
         covered = [covered_from(vlsns for node in source.nodes for vlsns in node.survey.vlsns) for source in sources]
         self._covered = [covered[database.source] for database in databases]
         self._duplicates = [database.db.duplicates for database in databases]
         self._ordered = [not database.db.comparator for database in databases]
         self._extinct = extinct
         self._branches = branches
-        # Records in none of these databases take the fast path.
+        # Only records outside of these databases can take the fast path.
         self._has_extinct = frozenset(database for database, _ in extinct)
         self._has_lost = frozenset(database for (database, _), one in branches.items() if one.lost)
         self.below: Counter[int] = Counter()
@@ -176,7 +176,7 @@ class Judge:
             return 0
         self._plain_records += 1
         data, in_txn = best[2], best[1] & IN_TXN
-        # Same as ``confirm``, without the call for versions after the damage.
+        # The result is that of ``confirm``; versions after the damage need no call.
         confirmed = (newest >= bins.gap_end or bins.confirm(versions, newest)) and not self._unknown[database]
         self._plain_unconfirmed += not confirmed
         fields = (
@@ -224,7 +224,7 @@ class Judge:
         return said
 
     def _aborted(self, found: list[tuple[int, KeyVersions]]) -> set[int]:
-        """VLSNs of aborted versions: a slot of another node may still have one from when the transaction was open."""
+        """VLSNs of aborted versions; a slot logged on another node before the abort may still have such a version."""
         return {
             row[4]
             for node, versions in found
@@ -303,7 +303,7 @@ class Judge:
         txn = version.txn
         time_ms: int | None = None
         if txn is not None:
-            # 0: damage has no time.
+            # A time of 0 means that damage destroyed the time.
             time_ms = self._fates.commit_time(node, txn) or None
         vlsn = NULL_VLSN if origin == TREE else version.vlsn
         fields = (
@@ -322,7 +322,7 @@ def _main_key(key: bytes) -> bytes | None:
 
 
 def _after_base(floor: int, verdicts: dict[int, Verdict]) -> dict[int, Verdict]:
-    """Records of the base, and changes of other nodes after its last VLSN."""
+    """Verdicts from the recovered base, and those of other nodes on changes after its last VLSN."""
     return {
         node: verdict
         for node, verdict in verdicts.items()

@@ -12,7 +12,7 @@ class SalvagedDatabase(NamedTuple):
 
     Attributes:
         source: index of the source.
-        db: the known facts about it.
+        db: its properties, as far as they are known.
         orphan: no MapLN names it, so its records belong to an unknown database.
         nameless: its name is lost, so it may be one of JE's own.
         local: it is not replicated, so only one node of its source has it.

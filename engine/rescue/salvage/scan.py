@@ -87,7 +87,7 @@ class Checkpoint(NamedTuple):
 
     Attributes:
         start_lsn, end_lsn: CkptStart and CkptEnd.
-        first_active_lsn: transactions with entries before it had ended at CkptStart.
+        first_active_lsn: every transaction with an entry before this LSN had ended at CkptStart.
         root_lsn: LSN of the DbTree; NULL_LSN: it was not logged again.
         version: log version of the file.
     """
@@ -318,7 +318,7 @@ class _Few:
                 self.extinct.append(found)
 
     def take_end(self, entry: LogEntry) -> None:
-        """The same for the ends of transactions that change names."""
+        """Take the end of a transaction that may have changed names of databases."""
         end = end_of(entry)
         if end is not None:
             self.ledger.end(end.id, committed=entry.type_number == COMMIT)
@@ -336,7 +336,7 @@ def ln_version(item: LogEntry, known: LogSurvey) -> tuple[int, bytes, LNVersion]
     flags = 0 if txn is None else IN_TXN
     hidden = item.lsn in known.hidden
     if (item.invisible and not hidden) or any(low < item.lsn < high and txn in ids for low, high, ids in known.periods):
-        # A slot that leads here has no version, and nothing is lost.
+        # The entry was rolled back: a slot that leads to it gives no version, and nothing is lost.
         return record.db_id, key, (item.lsn, flags | VOID, NO_DATA, txn or 0, NULL_VLSN, 0)
     if known.dbs[record.db_id].duplicates and item.version < TWO_PART_DUPLICATES:
         # Old trees of duplicates: a record is a key with one of its data items.

@@ -114,7 +114,7 @@ def recover_whole(env: str, files: LogFiles, survey: scan.LogSurvey, listener: L
         recovery = opened.engine.recovery
         prepared = len(recovery.fate.prepared)
         if prepared:
-            # Their changes are in doubt, which the log shows and the trees do not.
+            # The changes of prepared transactions are in doubt, which only the log shows.
             return plural(prepared, "transaction is", "transactions are") + " prepared and not decided", NULL_VLSN
         unfinished_tasks(opened)
         for name in opened.database_names():
@@ -130,7 +130,7 @@ def unfinished_tasks(env: Environment) -> list[ExtinctRange]:
     """Ranges of committed tasks that are not finished.
 
     Raises:
-        JetoolError: they cannot be read. Other internal records of JE do not matter here.
+        JetoolError: the records of tasks cannot be read; other internal records of JE do not matter here.
     """
     engine = env.engine
     with engine.latch:
@@ -160,7 +160,7 @@ def sources_of(nodes: Sequence[SalvageNode]) -> list[SalvageSource]:
     for members in _groups(nodes):
         group = next((node.survey.group for node in members if node.survey.group is not None), None)
         name = (group.name if group is not None else "") or members[0].env.rstrip("/").rpartition("/")[2] or "env"
-        # It becomes the name of a directory, so it must not lead elsewhere.
+        # The name becomes that of a directory, so it must not be a path to another place.
         name = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in name).lstrip(".")[:100]
         name = name or "env"
         while name in names:

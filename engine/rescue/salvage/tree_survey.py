@@ -110,7 +110,7 @@ def _may_hide_node(damage: Damage, start: int, end: int) -> bool:
     """Whether damage between two LSNs may have taken a node or a MapLN."""
     if not damage.length:
         return file_of(start) <= file_of(damage.lsn) <= file_of(end)
-    # One entry; its header gives the size.
+    # This damage is a single entry whose header is intact; the header gives type and size.
     is_other = damage.found_by == BY_SIZE_CHAIN and damage.type_number in LNS - MAP_LNS
     return not is_other and damage.lsn <= end and damage.lsn + damage.length >= start
 
@@ -148,7 +148,7 @@ def _at_checkpoint(walk: SalvageTreeWalk, log: LogSurvey, checkpoint: Checkpoint
 
 
 def _now(walk: SalvageTreeWalk, log: LogSurvey, found: TreeSurvey) -> TreeSurvey:
-    """The same with the lost parts of the current trees."""
+    """``found``, completed with the lost parts of the current trees."""
     lost: dict[int, list[LostBranch]] = {}
     counts: dict[int, tuple[int, int]] = {}
     for db_id, (_, impl) in log.roots.items():
@@ -227,7 +227,8 @@ class TreeCatalog:
         known = {*log.roots, *log.removed, *log.internal, *self._own}
         ids = sorted(db_id for db_id in self.maps if db_id not in known and not 0 <= db_id <= NAMING_DB_ID)
         named = {db.name for db in log.dbs.values()} | set(log.names.values())
-        # Their NameLNs may be lost too; then their names are the remaining ones in the naming tree.
+        # If the NameLNs of these databases are lost too, their names are those in the naming tree that no other
+        # database has.
         names = [name for name in self.names if name not in named and self._walk.entry(self.names[name]) is None]
         names = sorted((name for name in names if not name.startswith(INTERNAL_PREFIX)), key=self.names.__getitem__)
         for db_id in ids:

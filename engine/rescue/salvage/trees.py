@@ -9,9 +9,10 @@ begins at the DbTree of the checkpoint, follows LSNs, and uses the newest versio
 is used instead, if there is one.
 
 All changes before CkptStart are in these nodes, since the checkpoint has logged all dirty nodes. So a record written
-before and missing in all of them had been deleted by then, even if older nodes and LNs contain it. In the range of a
-branch nothing is known. This holds for a checkpoint that is intact from CkptStart to CkptEnd: the last such one is
-used, with the nodes of that time. The current losses are found separately, from the newest version of each node.
+before and missing in all of them had been deleted by then, even if older nodes and LNs contain it. About records in the
+key range of a branch nothing is known. This holds for a checkpoint that is intact from CkptStart to CkptEnd: the last
+such one is used, with the nodes of that time. The current losses are found separately, from the newest version of each
+node.
 
 Example: an IN with the keys a, g, n; the BIN from g on cannot be read. The branch is g to n; nothing is known of ``h``,
 and ``b`` is a record if the first BIN has it.

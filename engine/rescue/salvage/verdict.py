@@ -2,27 +2,29 @@
 
 In one log, of the rows of one record:
 
-1. The newest LN that is committed or non-transactional is the version; a deletion removes the record. LNs that were
-   rolled back do not count, nor those of transactions that aborted or have no end. 2. A slot of a BIN that leads to a
-   newer version without an LN in the log shows a lost LN: embedded data is the version, and so is the key of a database
-   with duplicates, which holds the whole record (R-TREE-40); a deleted slot removes the record, unless its transaction
-   may have been open; else the newest version is *lost*, and an older one, if there is one, stands in for it.
+1. The newest LN that is committed or non-transactional is the version; a deletion removes the record. LNs do not count
+   if they were rolled back, or if their transaction aborted or has no end.
+2. If a slot of a BIN leads to a newer version whose LN is not in the log, an LN is lost. Data embedded in the slot is
+   then the version. In a database with duplicates the key of the slot is the version, since it holds the whole record
+   (R-TREE-40). A deleted slot removes the record, unless its transaction may have been open. Otherwise the newest
+   version is *lost*, and an older one, if there is one, stands in for it.
 3. A record that is missing in the newest complete version of its BIN, but was in an older one, has been deleted, unless
-   an LN is even newer. Outside of the first and last key of that version it may have moved to another node in a split
-   instead; if damage may have destroyed that node, the record is kept. 4. A transaction without an end in the log had
-   nevertheless ended if it wrote before firstActive of a checkpoint: the cleaner may have deleted the file with its
-   Commit. A slot of the newest BIN that leads to its LN shows that it committed, for an abort would have turned the
-   slot back; a slot that leads elsewhere, that it did not, or that it does not matter any more.
+   it has an even newer LN. If its key is outside of the first and last key of that version, a split may have moved the
+   record to another node instead; if damage may have destroyed that node, the record is kept.
+4. A transaction without an end in the log has nevertheless ended if it wrote before firstActive of a checkpoint: the
+   cleaner may have deleted the file with its Commit. If a slot of the newest BIN leads to its LN, the transaction
+   committed, since an abort would have restored the slot. If the slot leads elsewhere, the transaction did not commit,
+   or its LN no longer matters.
 5. A record that was written before the last whole checkpoint, and is in no BIN of the trees at that checkpoint
    (``trees``), has been deleted. For a range whose nodes cannot be read the other rules apply.
 
 Among several nodes of a group the highest VLSN counts. A version lost on one node is not lost if another node, whose
 log goes as far, knows the record and has not lost it, or has a newer version than the substitute.
 
-A version is *confirmed* if no damage can hide a newer one or a deletion: it is after the last damage, or a slot leads
-to it in a BIN that was logged after the damage or belonged to the trees at a later checkpoint. A slot without its LN
-confirms only if the transaction had ended. In a group it is enough if one node, whose log goes as far as the others',
-confirms it, or if the nodes together have every VLSN after it (``coverage``).
+A version is *confirmed* if no damage can hide a newer one or a deletion: it was logged after the last damage, or a slot
+leads to it in a BIN that was logged after the damage or belonged to the trees at a later checkpoint. A slot whose LN is
+missing confirms only if the transaction had ended. In a group it is enough if one node, whose log goes as far as the
+others', confirms it, or if the nodes together have every VLSN after it (``coverage``).
 
 Example, rows of one key: ``LN 100 committed | slot to 300 in a BIN at 400``: the version of 300 is lost, that of 100
 replaces it.
@@ -184,7 +186,7 @@ class NewestBins:
         """The fate of a transaction without an end in the log, from the slots of a record that it wrote (rule 4).
 
         Arguments:
-            found: of the record.
+            found: versions of the record.
             lsn: LSN of the LN that the transaction wrote.
         """
         slot = found.slot

@@ -237,7 +237,7 @@ class VersionTaker:
 
     def _table(self, database: int) -> Table:
         if database != self._last_database:
-            # It stays the same when its rows become a run.
+            # The table stays the same object when its rows become a run.
             self._last_table = self._rows.table(database, self._node)
             self._last_database = database
         return self._last_table

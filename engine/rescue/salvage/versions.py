@@ -1,7 +1,7 @@
 """The versions of one record in one log, from LNs and slots of BINs.
 
-There are as many as the log has records, so versions are tuples, and only the slot of the newest BIN is kept, since
-``verdict`` needs no other.
+A log has millions of versions, so they are tuples, and of the slots of a record only that in the newest BIN is kept,
+since ``verdict`` needs no other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Parquet and ORC files: their columns, and batches of some of their row groups or stripes.
 
-Special encodings are read as the plain type of their data: a dictionary as its values, fixed-width and view types as
-plain types, an extension as its storage type; times in microseconds.
+Columns with special types are read as plain types: a dictionary as its values, fixed-width and view types as the
+general type, an extension as its storage type, and times in microseconds.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def blocks_of(path: str, start: int, stop: int | None) -> Iterator[bytes]:
             read from its beginning, and decompressed according to its name.
 
     Raises:
-        OSError: it cannot be read, or its compression is damaged.
+        OSError: the file cannot be read, or its compression is damaged.
     """
     return _whole_file(path) if stop is None else _range(path, start, stop)
 
@@ -150,7 +150,7 @@ def parse_csv(lines: Any, names: tuple[str, ...], needed: tuple[str, ...], delim
         bad.append(BadLine(row.number - 1, min(row.expected_columns, row.actual_columns) + 1, _columns(row)))
         return "skip"
 
-    # One block for all lines, since calling the parser for each would cost far more.
+    # Parse all lines as one block: a call of the parser for each line would cost far more.
     block = pc.binary_join(pa.LargeListArray.from_arrays([0, count], text), pa.scalar(b"\n", text.type))[0].as_buffer()
     if count and _is_open(text[-1].as_py()):
         return _csv_by_line(text.to_pylist(), names, needed, delimiter)

@@ -29,7 +29,7 @@ from engine.pipeline.load.runs import SCHEMA, RunWriter, SortedRun
 
 Numbers = npt.NDArray[np.int64]
 LINE: Final = "line"
-# Names that cannot occur in a source.
+# Column names that cannot occur in a source.
 WHERE: Final = ("jetool_origin", "jetool_block", "jetool_place")
 # Smaller than any split.
 BLOCK_BITS: Final = 20
@@ -124,7 +124,7 @@ class _SourceReader:
             batch = _batch_of(batch)
         if not len(batch):
             return
-        # Before blank lines are dropped, since line numbers count them too.
+        # Compute the ranks before blank lines are dropped, since line numbers count blank lines too.
         ranks = self._ranks(*(batch[name].to_numpy(zero_copy_only=False).astype(np.int64) for name in WHERE))
         recipe = self._recipe
         if recipe.form == TABLE:
@@ -143,7 +143,7 @@ class _SourceReader:
         blank = pc.equal(pc.binary_length(text), 0).to_numpy(zero_copy_only=False)
         kept: npt.NDArray[np.bool_] = ~blank
         if self._recipe.form == CSV and self._recipe.header:
-            # The first line of the first split; other splits of the file have no header.
+            # Only the first line of the first split is a header; other splits of the file have none.
             first_of_file = ranks & ((1 << PLACE_BITS + self._recipe.split_bits()) - 1) == 0
             kept &= ~first_of_file
         return kept

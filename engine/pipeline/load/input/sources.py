@@ -88,7 +88,7 @@ def readable(path: str) -> Iterator[None]:
     """Read a file of the source.
 
     Raises:
-        JobError: it cannot be read; the error names the file.
+        JobError: the file cannot be read; the error names it.
     """
     import pyarrow as pa
 
@@ -132,7 +132,7 @@ def kinds_of_lines(layout: Layout, lines: list[bytes]) -> dict[str, type]:
         except ValueError:
             continue
         for name, value in record.items() if isinstance(record, dict) else ():
-            # Null does not show the type; a later line may.
+            # Null does not show the type of the column; a later line may show it.
             if value is not None:
                 kinds.setdefault(name, type(value) if isinstance(value, bool | int | float) else str)
     return kinds

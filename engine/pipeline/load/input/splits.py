@@ -53,8 +53,8 @@ def opened(layout: Layout) -> OpenSource | None:
     """Inspect the files and columns of a source that can be read in splits.
 
     Returns:
-        None if it cannot: files on other machines, a format or compression that pyarrow does not read, columns in
-            directory names, or tables with different columns.
+        None if the source cannot be read in splits: files on other machines, a format or compression that pyarrow does
+            not read, columns in directory names, or tables with different columns.
 
     Raises:
         UsageError: the text has no first line. JobError: a file cannot be read.

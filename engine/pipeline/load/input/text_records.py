@@ -81,7 +81,7 @@ def open_source(layout: sources.Layout) -> TextSource:
     """Look at a source that ``is_readable``.
 
     Raises:
-        UsageError: it is empty. JobError: it cannot be read.
+        UsageError: the source is empty. JobError: the source cannot be read.
     """
     files = tuple(file for path in layout.paths for file in endings.files_of(path))
     first = []
@@ -93,7 +93,7 @@ def open_source(layout: sources.Layout) -> TextSource:
 
 
 def records(source: TextSource, form: RecordForm) -> Iterator[tuple[bytes, bytes] | RejectedRecord]:
-    """Keys and values in the order of the source, and the lines that have none.
+    """Keys and values in the order of the source; a rejected record for a line without them.
 
     Raises:
         JobError: a file cannot be read.
@@ -210,7 +210,7 @@ def member_text(value: Any) -> bytes | None:
 
 
 def value_bytes(value: bytes | None, style: str) -> bytes | None:
-    """Text as bytes in a style; None where it has none."""
+    """Text as bytes in a style; None if the style cannot encode it."""
     if value is None:
         return None
     try:

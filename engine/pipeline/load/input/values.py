@@ -59,7 +59,7 @@ def pack(value: Any) -> bytes:
     """A value in MessagePack."""
     if value is None:
         return b"\xc0"
-    # Before int: in Python a bool is one.
+    # Test for bool before int: in Python a bool is an int.
     if isinstance(value, bool):
         return b"\xc3" if value else b"\xc2"
     if isinstance(value, int):
