@@ -260,7 +260,7 @@ _Item = TypeVar("_Item", bound=_Placed)
 
 
 class LogProgress:
-    """Reports to a listener how many bytes a pass over log files has read; a single file may be the whole log.
+    """Reports to a listener how many bytes a pass over log files has read, also within a file.
 
     Arguments:
         listener: receives the reports.

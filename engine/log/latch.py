@@ -57,5 +57,5 @@ class Latch:
 
 def is_unexpected(error: BaseException) -> bool:
     """Whether an exception may have interrupted a change half way."""
-    # A generator is closed between two steps.
+    # GeneratorExit closes a generator at a ``yield``, not in the middle of a change.
     return not isinstance(error, (JetoolError, GeneratorExit))

@@ -299,8 +299,8 @@ class FileReader:
     def broken_link(self, offset: int, examined: EntryCheck) -> Damage | None:
         """Report a good entry that does not point back to the previous one.
 
-        Returns None if the cause was already reported: after a break all links are off by the same number, which the
-        second one shows.
+        Returns None if the cause was already reported: after lost or inserted bytes all links are off by the same
+        number, so the second wrong link confirms the first.
         """
         off_by = examined.expected - examined.found
         broken_before, known = self._displaced

@@ -2,10 +2,10 @@
 
 Rules:
 
-* One mutex, the log write latch, covers all steps of placing an entry: flip, LSN, prevOffset, counting, buffer
-  (R-LOG-4).
-* Bytes collect in a buffer and go to the file when it is full, at a flip and at a flush. Readers of an LSN search the
-  buffer first (``find``). An entry larger than the buffer goes straight to the file.
+* One mutex, the log write latch, covers all steps of placing an entry: flip (beginning a new file), LSN, prevOffset,
+  counting, buffer (R-LOG-4).
+* Bytes collect in a buffer, which is written to the file when it is full, at a flip and at a flush. Readers of an LSN
+  search the buffer first (``find``). An entry larger than the buffer goes straight to the file.
 * A flip writes everything, fsyncs the old file, then begins the new one: every file but the last is durable before its
   successor is written (R-LOG-13), and a commit syncs one file only.
 * A new file is only a buffer until its first write, which holds the header and at least one whole entry. It goes to
@@ -13,8 +13,8 @@ Rules:
   a header (R-LOG-16), and a file without entries is never created.
 * An entry of the replication stream gets its VLSN under the same latch, so that VLSNs ascend with LSNs; its LSN is
   reported to the stream outside the latch (R-LOG-8, ``ReplicationStream``).
-* While another thread is inside fsync, a full buffer is not written, since that would block. It grows up to the size of
-  the write queue, and is written before and after each fsync (R-LOG-22). Readers find queued entries in it.
+* While another thread is inside fsync, a full buffer is not written, since that would block. It may grow by the size of
+  the write queue, and is written before and after each fsync (R-LOG-22). Readers find queued entries in the buffer.
 * After a failed write or fsync the position on disk is unknown: the writer refuses everything from then on (R-LOG-7).
 
 Example, file 0 at 9,999,980 bytes with ``je.log.fileMax`` 10,000,000: an entry of 30 bytes does not fit; file 0 is
@@ -481,7 +481,7 @@ class LogWriter:
         try:
             file.sync()
         except JetoolError as error:
-            # A concurrent flip may have synced the file without an error: the system reports a failure only once.
+            # Refuse everything: the system reports a failure only once, so a later sync of the file may seem to succeed.
             self.invalidate(error)
             raise
         finally:

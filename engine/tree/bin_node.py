@@ -134,7 +134,7 @@ class BIN(IN):
             self.sizes[index] = size
             self.expirations[index] = expiration
         else:
-            # The key that identified the node was removed; recovery searches the node by a key that exists.
+            # The slot with the identifier key was removed. Recovery must find the node by a key that it contains.
             if not self.keys:
                 self.ident = key
             self.keys.insert(index, key)

@@ -47,8 +47,8 @@ class LearnedOrder:
         may_guess: keys that no node has may be put last; False if nodes will be logged.
         guessed: number of keys that were placed by a guess, last or among others.
         skipped: number of entries that recovery left out because nothing is known about the order.
-        near: the BIN that was used last. The order between keys that no node shows together is not known, so a descent
-            may miss a key; a walk continues from this BIN.
+        near: the BIN that was used last; a search looks there first. The order between keys that no node shows together
+            is not known, so a descent may miss a key, and a search of all BINs is expensive.
     """
 
     __slots__ = ("database", "db_id", "direction", "guessed", "may_guess", "name", "near", "places", "skipped")

@@ -71,7 +71,7 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
     if provisional is not Provisional.YES:
         node.provisional_obsolete = []
     elif node.pruned and node.parent is not None:
-        # Recovery reaches this version only through the parent.
+        # Recovery reaches this version only through the parent, so the parent has to be logged too.
         node.parent.pruned = True
     node.pruned = False
     if ctx.expiring is not None and expires and isinstance(node, BIN):

@@ -10,8 +10,8 @@ the branch now belongs to a neighbour, but nothing in the log records that. Supp
 that range in it, reached the log before the ancestor, and a crash followed: a scan would find the record and a search
 would not. JE logs nothing at this point.
 
-Example (v), a full BIN, then a parent that becomes full with the new slot, then one that does not: BIN new, BIN old,
-IN2, IN2 new, IN2 old, IN3 (all YES), root (NO).
+Example: a BIN is full, its parent IN2 becomes full by the new slot, and the grandparent IN3 has room. The order of
+logging is: BIN new, BIN old, IN2, IN2 new, IN2 old, IN3 (all YES), root (NO).
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ def _find_learned(ctx: TreeContext, db: DatabaseState, learned: LearnedOrder, ke
     near = learned.near
     if isinstance(near, BIN) and near.in_tree and near.db is db and key in near.keys:
         return near
-    # Checked before the descent, which assigns a place to every key.
+    # Checked before the descent, which assigns a place to a key that has none.
     is_shown = learned.places is not None and learned.knows(db.order.unwrap(key))
     node = root_of(ctx, db)
     while node is not None and not isinstance(node, BIN):
@@ -187,7 +187,7 @@ def find_by_walk(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN | None:
 def find_plain(ctx: TreeContext, db: DatabaseState, key: Key) -> tuple[BIN | None, int, bytes | None]:
     """Find a live record that does not expire: its BIN, slot and data. Data is None if it is not in memory.
 
-    If there is no such record the slot is negative; if only ``find_bin`` can tell, the BIN is None.
+    If there is no such record the slot is negative. If the BIN is None, the caller has to search with ``find_bin``.
     """
     if record_at is None or not _IS_PREPARED:
         return None, -1, None

@@ -102,8 +102,8 @@ def with_times(record: ln_codec.LN, number: int, version: int, times: Times, bef
 def marshalled(
     number: int, version: int, record: ln_codec.LN, refresh: Callable[[], Content] | None
 ) -> tuple[bytes, Callable[[], bytes] | None]:
-    """The body for now. For content that counts the entry itself, also a function that encodes the final body when
-    it is logged.
+    """The body as encoded now. For content that counts the entry itself, also a function that encodes the final body
+    when the entry is logged.
     """
     if refresh is None:
         return encode_body(number, version, record), None

@@ -44,8 +44,8 @@ class CommitGate(Protocol):
         """Called before the Commit is logged. Raises RefusedError: there are too few replicas to acknowledge it."""
 
     def stamp(self, *, awaited: bool) -> Stamp:
-        """The stamp of the entry being logged; ``awaited`` if a commit waits for it. Called under the log write
-        latch.
+        """The stamp of the entry being logged; ``awaited`` for the Commit of a transaction that has written. Called
+        under the log write latch.
         """
 
     def committed(self, txn: Txn) -> None:
@@ -161,8 +161,8 @@ class TxnManager:
         Raises:
             RefusedError: the transaction is not open; or, in a group, too few replicas are connected or have
                 acknowledged it: in the latter case it is still committed here.
-            StorageError: the Commit could not be written or synced. Then, or if it was interrupted, the transaction is
-                possibly committed and the environment invalid (R-TXN-45).
+            StorageError: the Commit could not be written or synced. After this error, or an interrupt, the transaction
+                is possibly committed and the environment invalid (R-TXN-45).
         """
         # A prepared transaction has promised to commit; nothing may prevent that now (R-TXN-44).
         if txn.state is not TxnState.PREPARED:
@@ -196,7 +196,7 @@ class TxnManager:
             if txn.deleted and self.compress_later is not None:
                 self.compress_later(txn)
         except BaseException as error:
-            # Its locks are never released.
+            # The locks of the transaction are never released, so the environment cannot be used any more.
             self._ctx.fail(error)
             raise
         try:
@@ -253,8 +253,8 @@ class TxnManager:
         self._finish(txn)
 
     def prepare(self, txn: Txn, format_id: int, gtrid: bytes, bqual: bytes) -> int:
-        """First phase of a two-phase commit: durable, and open until decided (R-TXN-44). Returns the LSN of the
-        Prepare.
+        """First phase of a two-phase commit: the transaction becomes durable and stays open until it is committed or
+        aborted (R-TXN-44). Returns the LSN of the Prepare.
 
         Raises:
             UnsupportedError: the log version belongs to a JE without prepared transactions, which would undo this one.

@@ -117,7 +117,7 @@ def set_invisible(access: LogAccess, lsns: list[int]) -> None:
 
 
 def relock(locks: LockTable, txn: Txn, db: DatabaseState, record: LN, lsn: int) -> None:
-    """Give an open transaction the lock on one of its LNs, and restore its record of the previous version
+    """Give an open transaction the lock on one of its LNs, and restore the version before it in ``writes``
     (R-REC-51).
     """
     # There are no other lockers yet, so it is granted at once (R-REC-51).
