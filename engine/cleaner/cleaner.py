@@ -82,7 +82,7 @@ class CleanerStats(NamedTuple):
         read_bytes, deleted_bytes: size of the entries in cleaned files; size of deleted files.
         lns_obsolete, lns_dead, lns_expired, lns_extinct, nodes_dead: entries that were not needed.
         lns_migrated, migrated_bytes, nodes_dirtied: entries that were needed, and are logged again.
-        lns_locked, lns_pending: LNs left for later, in total; and those that still are.
+        lns_locked, lns_pending: LNs that were left for later because they were locked: in total, and those still left.
     """
 
     files_cleaned: int

@@ -252,8 +252,8 @@ class FileDeletion:
         finally:
             lock.release()
         for number in gone:
-            # After the file: a record of a missing file is harmless, but a file without its record would be cleaned
-            # again.
+            # Remove the records after the file: a record of a missing file is harmless, but a file without its record
+            # would be cleaned again.
             self._records.remove_reserved(number)
             self._records.remove_expiration(number)
         return gone

@@ -169,7 +169,7 @@ def hours_in(access: LogAccess, number: int) -> dict[int, int]:
 
 def _add_hours(raw: RawEntry, found: dict[int, int]) -> None:
     if raw.type_number in BOTTOM_NODES:
-        # Most entries that were kept because their head does not fit can be decided by the head alone.
+        # In most of these nodes nothing expires: then the slots need not be decoded.
         if decode_node(raw.body, raw.version, raw.type_number, with_slots=False).expiration_base == NO_BASE:
             return
         node = decode_node(raw.body, raw.version, raw.type_number)

@@ -63,7 +63,7 @@ class FileUsage(NamedTuple):
 
     @property
     def min_utilization(self) -> int:
-        """Percentage, if none of them was."""
+        """Percentage, if no expired bytes were also counted as obsolete."""
         return percent(min(self.obsolete + self.expired, self.total), self.total)
 
     @property

@@ -125,7 +125,7 @@ class UtilizationTracker:
 
     def saw_entry(self, raw: RawEntry, *, provisional: bool, partial_start: int) -> None:
         """Count an entry of the recovery range, in log order (R-REC-18)."""
-        # A summary of the file that contains it has already counted itself.
+        # A FileSummaryLN that lies in the file it summarizes has already counted itself.
         if raw.type_number == FILE_HEADER or raw.lsn == self._counts_itself:
             return
         counters = self.counters(file_of(raw.lsn))
@@ -133,7 +133,7 @@ class UtilizationTracker:
         if raw.type_number in TREE_NODES:
             node = decode_node_head(raw.body, len(raw.body), raw.version, raw.type_number)
             self._saw_node(raw, node or decode_node(raw.body, raw.version, raw.type_number, with_slots=False))
-            # Its checkpoint was not finished, so no parent references it (R-REC-18).
+            # The checkpoint that logged this node was not finished, so no parent references the node (R-REC-18).
             if provisional and partial_start != NULL_LSN and raw.lsn > partial_start:
                 counters.count_obsolete_node(None)
 
@@ -141,7 +141,7 @@ class UtilizationTracker:
         """Take over a FileSummaryLN of the recovery range, which includes all earlier counts of its file."""
         if len(record.key) == 8:
             number = int.from_bytes(record.key[:4], "big")
-            # It includes everything counted before, so counting starts anew (R-REC-18).
+            # The summary includes everything counted before, so counting starts anew (R-REC-18).
             self._files[number] = Counters()
             self._summary_lsns[number] = raw.lsn
             self._counts_itself = raw.lsn if number == file_of(raw.lsn) else NULL_LSN
@@ -273,7 +273,7 @@ class UtilizationTracker:
             offsets = tuple(sorted(set(counters.new_offsets)))
             # Offsets that are added while the entry is being written wait for the next summary.
             taken = len(counters.new_offsets)
-            # Read before the entry is logged, which may move to another file: its size must not depend on that.
+            # Read before the entry is logged, since logging may begin a new file: the encoded size must not change.
             anchor = writer.last_lsn
             payload = Payload(b"", FILE_SUMMARY, refresh=lambda: FileSummaryLN(anchor, counters.summary(), offsets))
             locker = txns.begin(transactional=False, durability=Durability.NO_SYNC)
@@ -303,7 +303,7 @@ class UtilizationTracker:
                 self._uncounted_node(lsn, raw.lsn)
 
     def _uncounted_node(self, lsn: int, made_by: int) -> None:
-        # A summary that was logged later has already counted it (R-REC-19).
+        # A summary of the file that was logged later has already counted this version (R-REC-19).
         if self._exists(lsn) and self._summary_lsns.get(file_of(lsn), NULL_LSN) < made_by:
             self.counters(file_of(lsn)).count_obsolete_node(None)
 

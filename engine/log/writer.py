@@ -481,7 +481,7 @@ class LogWriter:
         try:
             file.sync()
         except JetoolError as error:
-            # Refuse everything: the system reports a failure only once, so a later sync of the file may seem to succeed.
+            # Refuse everything: the system reports a failure only once, so a later sync may seem to succeed.
             self.invalidate(error)
             raise
         finally:

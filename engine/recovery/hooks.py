@@ -54,7 +54,7 @@ class RecoveryHook(Protocol):
         """Called for an LN that is eligible for redo; ``commit_lsn`` is NULL_LSN without a transaction."""
 
     def is_obsolete(self, lsn: int, made_by: int) -> bool:
-        """Whether a version that an LN has replaced should be counted; changes nothing.
+        """Whether a version that an LN has replaced should be counted as obsolete; changes nothing.
 
         Arguments:
             made_by: the LSN that made it obsolete: that of the LN, or of the Commit.

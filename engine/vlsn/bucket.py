@@ -225,7 +225,7 @@ class VLSNBucket:
         if index < len(self._offsets):
             kept = self._copy(index, len(self._offsets))
         else:
-            # No mapping in between is known, but the last VLSN always is.
+            # No mapping in between is known, but the LSN of the last VLSN always is.
             kept = VLSNBucket(self._limits, self.file_number, self.last)
             kept._offsets[0] = offset_of(self.last_lsn)
         kept._tail = self._tail

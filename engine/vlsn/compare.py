@@ -76,7 +76,7 @@ class Comparison(NamedTuple):
 
     Attributes:
         relation: from the table above.
-        matchpoint, other_matchpoint: the same sync point as each node has it; None if none exists.
+        matchpoint, other_matchpoint: the matchpoint, as each of the two logs describes it; None if none exists.
         surplus, other_surplus: of each node.
     """
 

@@ -173,7 +173,8 @@ class EntryWaiters:
                 return item
             latch = self._latch
             if latch is not None and latch.vlsn != vlsn and self._last() >= latch.vlsn:
-                # Its put has advanced the range but not called ``arrived`` yet: the waiters read the log.
+                # The put of the awaited VLSN has advanced the range but not called ``arrived`` yet: let the waiters
+                # read the log.
                 latch.open(None)
                 latch = None
             if latch is None:

@@ -91,7 +91,7 @@ class VLSNIndex:
 
     def bump(self) -> int:
         """Allocate the next VLSN; the caller holds the log write latch (R-LOG-8)."""
-        # Not from the range's last: entries may be written but not registered yet.
+        # The last VLSN of the range is not enough: later entries may be written but not registered yet.
         self._allocated = next_vlsn(self.latest_allocated)
         return self._allocated
 
