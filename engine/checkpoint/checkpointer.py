@@ -84,7 +84,7 @@ class CheckpointReport(NamedTuple):
         full_ins, full_bins, deltas: nodes logged.
         provisional: number of nodes by normalised level and provisional flag.
         highest: highest flush level by database id.
-        interval_before, interval_after: bytes that recovery would read.
+        interval_before, interval_after: bytes that recovery would read before and after the checkpoint.
     """
 
     id: int
@@ -196,7 +196,7 @@ class Checkpointer:
 
         Arguments:
             invoker: api, daemon, recovery, close or cleaner (R-CKPT-4).
-            force: whether due or not.
+            force: take it even if none is due.
             minimize: flush every database up to its root (R-CKPT-5).
             kbytes, minutes: thresholds that replace the configured interval.
             wait: wait for a checkpoint that is running; otherwise return at once.
@@ -299,7 +299,7 @@ class Checkpointer:
         return self._report(writer, invoker, first_active, highest, before)
 
     def _flush_levels(self, maps: list[DatabaseState]) -> None:
-        """Step 5: ascending levels until nothing is left (R-CKPT-18)."""
+        """Step 5: flush the levels in ascending order until none is left (R-CKPT-18)."""
         nodes = 0
         while True:
             with self._ctx.latch:

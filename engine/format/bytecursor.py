@@ -2,8 +2,8 @@
 scalars.
 
 ``ByteReader`` never reads past the body: every overrun is a ``FormatError``, and a count or a length is checked against
-the remaining bytes before anything is built from it. ``ByteWriter`` is its mirror: each reads what the other writes.
-The scalars are those of je-log-format.md section 1, packed integers those of 4.1 to 4.3:
+the remaining bytes before anything is built from it. ``ByteWriter`` is its mirror, and writes what ``ByteReader``
+reads. The scalars are those of je-log-format.md section 1, packed integers those of 4.1 to 4.3:
 
 * *Packed* (``pint``, ``plong``; same bytes for equal values): -119..119 in one byte; otherwise a length byte 119 + n
   (or -(119 + n) when negative) and then |v| - 119 in n bytes, little-endian, n as small as possible.

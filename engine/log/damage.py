@@ -92,6 +92,7 @@ def is_damaged_header(seen: DamagedStretch, end_file: int) -> bool:
 
 def is_full(size_bytes: int, earlier: Sequence[int]) -> bool:
     """Whether the last file has reached the size at which this log begins a new file.
+
     Nothing in a log refers to later files. A last file that is full is the only trace of a lost file after it.
 
     Arguments:

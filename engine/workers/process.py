@@ -1,6 +1,6 @@
 """A worker: a fork of this process that sends messages through a pipe.
 
-This is the only module that forks. It sets what holds for every worker:
+This is the only module that forks. These rules hold for every worker:
 
 * SIGINT and SIGTERM are blocked while the process forks, so that no handler of the parent runs in the worker. Then the
   worker ignores SIGINT, which is for the parent, and ends at SIGTERM.
