@@ -171,7 +171,8 @@ class DirtyMap:
 
     def eviction_provisional(self, node: IN) -> Provisional:
         """The provisional flag with which eviction logs a dirty node; this may add the parent to the map
-        (R-CKPT-40)."""
+        (R-CKPT-40).
+        """
         if self.state is CkptState.INCOMPLETE and not node.is_root and node.parent is not None:
             # R-CKPT-40: its child is logged now, and the walk may already have passed the parent.
             self.select(node.parent)

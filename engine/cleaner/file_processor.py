@@ -418,8 +418,8 @@ class _Run:
         """Log the root entry again if it is in use, since a checkpoint logs it only if it is dirty."""
         with self._ctx.latch:
             if self._parts.naming.root_lsn == raw.lsn:
-                # Not counted as a node: in its summary it is garbage, like everything that is neither LN nor IN
-                # (R-CLN-3).
+                # The root entry does not count as a needed node: summaries count every entry that is neither LN nor IN
+                # as garbage (R-CLN-3).
                 self.report.nodes_dirtied += 1
                 if not self._count_only:
                     self._parts.naming.write_root()

@@ -160,7 +160,7 @@ class UtilizationTracker:
             self._uncounted_ln(record.abort_lsn, record.prior_size, commit_lsn)
 
     def is_obsolete(self, lsn: int, made_by: int) -> bool:
-        """Whether a replaced version is not yet in any summary (R-REC-19, as for nodes)."""
+        """Whether a replaced version is in the live log, and no summary has counted it as obsolete yet (R-REC-19)."""
         return self._exists(lsn) and self._summary_lsns.get(file_of(lsn), NULL_LSN) < made_by
 
     def replaced(self, file_number: int, versions: int, sized: int, size_bytes: int) -> None:

@@ -168,7 +168,7 @@ class Environment:
     def open_secondary(
         self, name: str, primary: Database, config: SecondaryConfig, txn: Transaction | None = None
     ) -> SecondaryDatabase:
-        """A handle of a secondary of a database, which is maintained from now on. See ``engine.db.secondary``.
+        """Open a secondary of a database; the secondary is maintained from now on. See ``engine.db.secondary``.
 
         Arguments:
             config: its key creator, and whether to create and fill it.

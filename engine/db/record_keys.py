@@ -51,7 +51,7 @@ def key_bounds(state: DatabaseState, key: bytes) -> tuple[Key, Key]:
 
 
 def range_key(state: DatabaseState, key: bytes) -> Key:
-    """The comparable key at which the records of a key begin; with duplicates it is not above the first data item.
+    """The comparable key at which the records of a key begin; with duplicates it sorts before or at the first one.
 
     Raises:
         UnknownOrderError: the order had to be learned, and no node shows where the key belongs.

@@ -230,7 +230,8 @@ class RecordWalker:
 
     def _has_expired(self, node: BIN, index: int, now_ms: int) -> bool:
         """Whether a record has expired; a transaction still sees records that expired after it locked them
-        (R-CLN-50)."""
+        (R-CLN-50).
+        """
         if not is_expired(node.expirations[index], now_ms):
             return False
         locker, lsn = self._locker, node.lsns[index]

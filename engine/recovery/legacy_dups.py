@@ -138,7 +138,7 @@ class LegacyDuplicates:
     def _put(self, db: DatabaseState, key: bytes, item: bytes, lsn: int) -> None:
         entry = self._ctx.access.read(lsn)
         record = entry.record()
-        # A deletion of an item: redo kept its LSN only to recognize older versions.
+        # The LN deletes an item: redo kept its LSN only to recognize older versions.
         if not isinstance(record, LN) or record.data is None:
             return
         pair = db.order.wrap(join_two_part_key(key, item))

@@ -95,7 +95,8 @@ class NodeLog:
 
 def passes_over(db: DatabaseState) -> bool:
     """Whether to skip an entry of a database, because a reader does not know the order of its keys. Counts the
-    entry."""
+    entry.
+    """
     learned = db.order.learned
     if learned is None or not learned.may_guess or not learned.is_unknown:
         return False

@@ -44,8 +44,8 @@ _NO_LIMIT: Final = 1 << 62
 _KEY: Final = itemgetter(0)
 CHUNK: Final = 1000
 _TIMES: Final = RecordVersion._fields.index("times")
-# By file, the versions that were replaced in it: their number, the number with a known size, and the total of these
-# sizes.
+# For each file, the replaced versions that lie in it: their number, the number of those with a known size, and the
+# total of these sizes.
 Replaced = dict[int, tuple[int, int, int]]
 
 
