@@ -77,8 +77,8 @@ class CleanerStats(NamedTuple):
 
     Attributes:
         files_cleaned, files_deleted: number of files.
-        files_in_progress, files_reserved, files_unusable: number of files that are cleaned but still in use; out of use
-            but not deleted; impossible to clean.
+        files_in_progress, files_reserved, files_unusable: numbers of files that are being cleaned or wait for a
+            checkpoint; that are reserved and not deleted; and that cannot be cleaned.
         read_bytes, deleted_bytes: size of the entries in cleaned files; size of deleted files.
         lns_obsolete, lns_dead, lns_expired, lns_extinct, nodes_dead: entries that were not needed.
         lns_migrated, migrated_bytes, nodes_dirtied: entries that were needed, and are logged again.

@@ -281,7 +281,7 @@ class SecondaryDatabase:
         present = RecordWalker(self._engine, self._state, locker, LockType.WRITE, backward=False).exact(at)
         if present is not None and present.data == data:
             self._engine.records.delete(self._state, at, locker, Payload(None, USER))
-        # An entry that expires may have gone before its record.
+        # An entry with an expiration may disappear before its record.
         elif self._populated and not change.expiration_before:
             raise self._corrupt(key, change.key, "it is missing")
 

@@ -205,7 +205,7 @@ class SecondaryCursor:
         """The record that an entry leads to; None if the entry was deleted meanwhile."""
         if self._txn is not None:
             return self._reader.record(entry, self._record, lock)
-        # Locks for one call only: the entry must not change between reading the entry and the record.
+        # Without a transaction, hold locks for this call, so that the entry does not change while its record is read.
         engine = self._reader.primary.engine
         passing = Transaction(engine, engine.passing_locker())
         try:

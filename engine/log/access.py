@@ -161,7 +161,7 @@ class LogAccess:
             if data is not None
             else self._from_file(number, offset, lsn, version)
         )
-        # Rolled back: a tree that still leads here was not recovered according to the log (R-LOG-42).
+        # The entry was rolled back: a tree that still leads here was not recovered according to the log (R-LOG-42).
         if entry.invisible and not allow_invisible:
             raise DamageError(
                 "an entry that replication rolled back is still referred to",

@@ -139,7 +139,7 @@ class Recovery:
         # If the order of keys has to be learned, redo needs the nodes that are put into the tree only later.
         catalog.logged_nodes = lambda db_id: [node.lsn for node in self._seen.nodes if node.db_id == db_id]
         result = self.result
-        # Before redo: its splits create nodes, and ids are never used twice (R-TREE-7).
+        # Set before redo, whose splits create nodes: ids are never used twice (R-TREE-7).
         self._ctx.node_ids.last = result.ids.node
         # The mapping tree first: its MapLNs reference the roots of all other trees (R-REC-1).
         self._replay(catalog, "REDO_DBMAP_INFO", mapping=True)

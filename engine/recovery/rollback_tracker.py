@@ -272,7 +272,7 @@ class RollbackScanner:
     def version_before(self, period: RollbackPeriod, lsn: int, txn_id: int, *, invisible: bool) -> RecordVersion | None:
         """The version to which undoing an LN returns; None if there is nothing to do.
 
-        Must not be called if the LN's database is gone (R-RB-31). The caller counts the LN obsolete, inexactly.
+        Must not be called if the LN's database is gone (R-RB-31). The caller counts the LN as obsolete.
 
         Arguments:
             period: the result of ``find``.

@@ -5,7 +5,7 @@ completes it. It is journalled like the repair: the marker is in place and the m
 the first byte changes, and both are updated when all changes are durable.
 
 Data written by other programs is never undone. After a finished repair this is checked by the digests, after an
-interrupted one by ``repair_audit``: JE may have opened the files and continued.
+interrupted one by ``repair_audit``: JE may have opened the files and continued the log.
 """
 
 from __future__ import annotations

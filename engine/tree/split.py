@@ -155,7 +155,7 @@ def _split(ctx: TreeContext, node: IN, key: Key, path: _Path) -> None:
     if ctx.writer is None:
         # Neither half may be logged alone later; ``settle`` prevents that.
         node.db.unlogged_splits = True
-    # Sibling, node, parent: only the parent makes both halves visible, so a crash in between has no effect.
+    # Log the parent last: only the parent makes both halves visible, so a crash in between has no effect.
     log_node(ctx, sibling, Provisional.YES)
     log_node(ctx, node, Provisional.YES)
     log_node(ctx, parent, Provisional.NO if parent.is_root else Provisional.YES)

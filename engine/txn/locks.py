@@ -277,7 +277,7 @@ class LockTable:
         while entry.waiters:
             waiter = entry.waiters[0]
             granted = entry.retry(waiter)
-            # Later ones stay in line, even if they are compatible (R-TXN-8).
+            # Later requests stay in the queue, even if they are compatible (R-TXN-8).
             if granted is None:
                 break
             self._settle(waiter, granted)
