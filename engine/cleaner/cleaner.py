@@ -210,7 +210,7 @@ class Cleaner:
         """The utilization of the files of the live log, ascending.
 
         Arguments:
-            listener: receives ``count files``: some files may have to be read, each once.
+            listener: receives the step ``count files``, which takes long if files have to be read.
         """
         in_progress = self.states.in_progress()
         now_ms = self._parts.now_ms()
@@ -324,7 +324,7 @@ class Cleaner:
                 self._forget_missing(number)
                 return None
             except (DamageError, FormatError, UnsupportedError) as error:
-                # It is skipped and recorded, and the other files are still cleaned.
+                # Record that this file cannot be cleaned; the other files are still cleaned.
                 self.states.unusable[number] = str(error)
                 return None
             finally:
@@ -373,7 +373,7 @@ class Cleaner:
             self.records.put_reserved(number, ReservedFile(0, found.first_vlsn, found.last_vlsn, db_ids))
         for number in handed_over:
             found = self.states.facts_of(number)
-            # From here on none of its entries is counted; otherwise its summaries would reappear.
+            # Stop counting the entries of the file; otherwise new summaries would be logged for it.
             self._left(number)
             self.records.remove_summaries(number)
             self.states.reserve(number, self.deletion.size_of(number), found.last_vlsn)
@@ -418,7 +418,7 @@ class Cleaner:
             return False
         counters = self._parts.utilization.counters(file.number)
         if not counters.total_size:
-            # Not counted yet: the file comes from a restore, a load, or a JE without this record.
+            # The file has no counts yet: it comes from a restore, a load, or a JE release without summaries.
             counters.set(report.summary())
             counters.changed = True
         self._revised[file.number] = _Revision(self._parts.now_ms() // HOUR_MS, report.live_bytes)

@@ -97,11 +97,11 @@ class FileProtector:
 
 
 class StreamRange(Protocol):
-    """The ends of a range of VLSNs; both NULL_VLSN if it is empty."""
+    """A range of VLSNs."""
 
     @property
     def first(self) -> int:
-        """The first VLSN."""
+        """The first VLSN; NULL_VLSN if the range is empty."""
 
 
 class StreamHead(Protocol):

@@ -204,7 +204,7 @@ def expired_bytes(hours: Mapping[int, int], now_ms: int) -> ExpiredBytes:
     begun = now - now % interval
     expired = sum(size for hour, size in hours.items() if hour <= now)
     newly = sum(size for hour, size in hours.items() if begun - interval < hour <= begun)
-    # Gradually, so that not all records of a day are cleaned at midnight.
+    # The gradual count avoids that all records of a day are cleaned at midnight.
     return ExpiredBytes(expired, expired - newly + newly * (now_ms - begun * HOUR_MS) // (interval * HOUR_MS))
 
 

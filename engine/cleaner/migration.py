@@ -86,7 +86,7 @@ def migrate(ctx: TreeContext, locks: LockTable, node: BIN, index: int, raw: RawE
     if expiration and ctx.expiring is not None:
         ctx.expiring.expires(lsn, expiration, size)
     locks.transfer(raw.lsn, lsn, write=False, noted=note_lock)
-    # Not kept in the cache: no application has read the record.
+    # The data is not kept in the cache: no application has read the record.
     node.put(index, node.keys[index], True, lsn, node.states[index] & SLOT_TOMBSTONE, None, size, expiration)
     ctx.account(node)
     return size

@@ -97,7 +97,7 @@ class UtilizationTracker:
         """Count an entry that has got its LSN."""
         counters = self._files.get(lsn >> 32) or self.counters(lsn >> 32)
         counters.count_new(type_number, size)
-        # Without an offset: the cleaner recognises it by the entry itself (R-CLN-5).
+        # The offset is not recorded: the cleaner recognises the LN as obsolete by its entry (R-CLN-5).
         if born_obsolete and type_number in LNS:
             counters.count_obsolete_ln(size, None)
 
@@ -257,7 +257,7 @@ class UtilizationTracker:
         if first and isinstance(content, FileSummaryLN) and content.summary is not None:
             counted = counters.summary()
             total = [a + b for a, b in zip(counted, content.summary, strict=True)]
-            # The size of the largest LN is not a sum.
+            # The size of the largest LN is a maximum and not a sum.
             total[6] = max(counted.max_ln_size, content.summary.max_ln_size)
             counters.set(type(counted)._make(total))
 

@@ -91,7 +91,7 @@ class Daemon:
             self._woken.wait(self._period_s)
             if self._stopping:
                 return
-            # Before the work: a wake-up during the work then triggers another round.
+            # Clear before the work, so that a wake-up during the work triggers another round.
             self._woken.clear()
             try:
                 self._work()

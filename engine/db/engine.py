@@ -298,7 +298,7 @@ class Engine:
         try:
             writer = self.writer
             if writer is not None and not writer.failed:
-                # Before the checkpoint, so that the log ends with nothing left to undo.
+                # End transactions before the checkpoint, so that the log ends with nothing left to undo.
                 left = self._end_transactions()
                 self._remove_temporary()
                 # Nothing was logged after the last CkptEnd: another checkpoint would record the same state.

@@ -163,7 +163,7 @@ class EnvironmentParts:
         self.checkpointer.participants.append(self.cleaner)
         # Load the cleaner's file states before the summaries: summaries of reserved files do not count.
         self.cleaner.load()
-        # Before the writer: the stored summaries must be loaded when the first entry is counted.
+        # Load the stored summaries before the writer exists, which counts its first entry on top of them.
         self.utilization.load()
         self.writer = LogWriter(
             self.ctx.access,
@@ -191,7 +191,7 @@ class EnvironmentParts:
         self.ctx.root_logged = self._root_logged
         self.naming.removed = self.utilization.count_removed
         roots = [root_in_memory(db) for db in self.catalog.loaded()]
-        # Last: this logs nodes, so everything above has to be connected.
+        # ``settle`` comes last: it logs nodes, so everything above has to be connected.
         settle(self.ctx, [root for root in roots if root is not None])
 
     def _make_cleaner(self, expiration: ExpirationProfile) -> Cleaner:

@@ -180,11 +180,11 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
         # Only a header was written: the crash came before the first entry.
         return _create(storage, config, listener)
     if not config.read_only:
-        # Before recovery, which may take long, and before anything on disk changes.
+        # Check before recovery, which may take long, and before anything on disk changes.
         _check_tail(storage, config, tail)
     ctx = make_context(config, LogAccess(storage, files.files))
     if not config.read_only:
-        # Never older than the existing files: versions ascend with file numbers (je-log-format.md 3.6).
+        # New files never get an older version: versions ascend with file numbers (je-log-format.md 3.6).
         ctx.log_version = continued_in(tail.version)
     utilization, stream = UtilizationTracker(ctx), VLSNHook(config.vlsn_limits)
     recovery = _recovery(ctx, tail, config, listener, HookGroup(utilization, stream))
@@ -208,7 +208,7 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
         if ctx.spill is not None:
             ctx.spill.close()
         raise
-    # Not earlier: recovery may use all of the memory.
+    # Allow maps only after recovery, which may use all of the memory.
     allow_maps(maps_bytes(config.cache_bytes))
     return parts
 
@@ -237,7 +237,7 @@ def _mark_damaged(parts: EnvironmentParts, error: DamageError) -> None:
     """
     if parts.writer is None or parts.writer.failed:
         return
-    # First: nothing more may be logged while the marker is being written.
+    # Stop the writer first: nothing more may be logged while the marker is being written.
     parts.writer.invalidate(error)
     now_ms = parts.clock()
     said = f"#{time.strftime('%a %b %d %H:%M:%S UTC %Y', time.gmtime(now_ms // 1000))}\nlsn={error.lsn}\n"

@@ -257,7 +257,7 @@ class ByteReader:
             FormatError: negative, or more than the rest of the body can hold.
         """
         value = self.packed()
-        # Before a list is built: a damaged count must not allocate memory.
+        # Check before a list is built: a damaged count must not allocate memory.
         if value < 0 or value * least_bytes > self.remaining():
             raise FormatError("impossible count", expected=f"0..{self.remaining() // least_bytes}", found=str(value))
         return value

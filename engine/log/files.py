@@ -175,7 +175,7 @@ def make_file(storage: Storage, path: str, data: bytes) -> None:
         # An earlier crash may have left such a file.
         file.truncate(0)
         file.write(0, data)
-        # Before the rename: no crash leaves a log file whose first sectors are lost.
+        # Sync before the rename, so that no crash leaves a log file whose first sectors are lost.
         file.sync()
     finally:
         file.close()

@@ -79,7 +79,7 @@ class GroupCommit:
         finally:
             with self._changed:
                 if leads:
-                    # Also after a failure; otherwise all waiting callers would wait for a leader that is gone.
+                    # Reset it after a failure too; otherwise all waiting callers would wait for a leader that is gone.
                     self._leading = False
                 self.syncs += 1
                 self._durable = max(self._durable, durable)

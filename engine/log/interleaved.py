@@ -118,7 +118,7 @@ def _begin_of_piece(reader: FileReader, entry: LogEntry, since: int) -> tuple[in
         header = examined.header
         if header is None or examined.verdict not in (GOOD, BAD_PREV):
             break
-        # It must end where the piece is known to continue; otherwise it only looks like an entry.
+        # The entry must end where the piece is known to continue; otherwise these bytes only look like an entry.
         if named + examined.header_bytes + header.item_size != at:
             break
         at, named = named, header.prev_offset

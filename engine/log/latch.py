@@ -37,7 +37,7 @@ class Latch:
 
     def __enter__(self) -> None:
         self.acquire()
-        # After the wait: the thread before this one may have failed.
+        # Check after the wait, because the thread that held the latch may have failed.
         if self.refusal is not None:
             try:
                 self.refusal()

@@ -211,7 +211,7 @@ class FileReader:
         return self._displaced, self._budget.left
 
     def rewind(self, mark: tuple[tuple[int, int | None], int]) -> None:
-        """Restore a state, so that a second pass reports the same as the first one."""
+        """Restore a state, so that a second pass reports the same damage as the first one."""
         self._displaced, self._budget.left = mark
 
     def is_entry(self, offset: int) -> bool:

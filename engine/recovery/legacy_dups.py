@@ -125,7 +125,7 @@ class LegacyDuplicates:
             db = self._catalog.by_id(db_id)
             if db is None:
                 continue
-            # A new tree: the old nodes are in main-key order and cannot be searched by pairs.
+            # Begin a new tree: the old nodes are in the order of main keys and cannot be searched by pairs.
             db.root, db.root_lsn = None, NULL_LSN
             db.converted()
             for key in sorted(keys):

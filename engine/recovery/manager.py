@@ -141,7 +141,7 @@ class Recovery:
         result = self.result
         # Set before redo, whose splits create nodes: ids are never used twice (R-TREE-7).
         self._ctx.node_ids.last = result.ids.node
-        # The mapping tree first: its MapLNs reference the roots of all other trees (R-REC-1).
+        # Replay the mapping tree first: its MapLNs reference the roots of all other trees (R-REC-1).
         self._replay(catalog, "REDO_DBMAP_INFO", mapping=True)
         self._sets()
         self._redo_map_lns(catalog)

@@ -43,7 +43,7 @@ class TxnLsns:
         chunk = self._chunks.get(txn_id >> TXN_BITS)
         if chunk is None:
             chunk = self._chunks[txn_id >> TXN_BITS] = _NONE[:]
-        # Also right for negative ids: shift and mask both round towards minus infinity.
+        # This is right for negative ids too, since shift and mask both round towards minus infinity.
         at = txn_id & _CHUNK - 1
         if chunk[at] == NULL_LSN:
             chunk[at] = lsn

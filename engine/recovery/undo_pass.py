@@ -156,7 +156,7 @@ class UndoPass(LNPass):
         txn_id = record.txn_id
         if txn_id is None:
             return
-        # Also for transactions without an end: their ids are used (R-REC-15).
+        # Note the ids of transactions without a Commit or Abort too: these ids are in use (R-REC-15).
         result.ids.saw_txn(txn_id)
         db = self._catalog.by_id(record.db_id)
         # Evict here, before any node is fetched: recovery holds no node at this point.

@@ -200,7 +200,7 @@ def _child_slots(node: IN, stored: list[bytes], cut: int) -> tuple[Slot, ...]:
 
 def common_prefix(keys: list[bytes]) -> bytes:
     """The longest common prefix of all keys, which is that of the smallest and the largest."""
-    # Not first and last: under a comparator the list is not in byte order.
+    # The first and last key would not do: under a comparator the list is not in byte order.
     low, high = min(keys), max(keys)
     length = 0
     for a, b in zip(low, high, strict=False):

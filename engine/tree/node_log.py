@@ -54,7 +54,7 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
         # Recovery and the cleaner refuse earlier; this makes sure that no node in a wrong order reaches the log.
         raise UnknownOrderError(learned)
     if node.db.deferred and isinstance(node, BIN):
-        # Before the BIN is encoded: its slots need real LSNs (R-TREE-60).
+        # Log the records before the BIN is encoded: its slots need real LSNs (R-TREE-60).
         _log_deferred_lns(writer, node, provisional if node.db.temporary else Provisional.NO, ctx.expiring)
     delta = allow_delta and isinstance(node, BIN) and node.wants_delta(ctx.delta_percent)
     previous = _previous(node, delta)
@@ -78,7 +78,7 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
         _count_expiring(ctx.expiring, node, lsn, HEADER_BYTES + len(body), delta)
     size = HEADER_BYTES + len(body)
     _logged(node, lsn, size, delta)
-    # Last: the parent's slot must not reference a version that is not in the log.
+    # Update the parent last: its slot must not reference a version that is not in the log.
     _update_parent(node, lsn, size, previous if provisional is Provisional.YES else [])
     return lsn
 
@@ -185,7 +185,7 @@ def settle(ctx: TreeContext, roots: list[IN]) -> None:
         # From now on there is a writer: evicted nodes are logged.
         ctx.spill.close()
         ctx.spill = None
-    # The mapping tree first: MapLNs of the others are inserted into it.
+    # Log the mapping tree first: MapLNs of the other databases are inserted into it.
     for root in sorted((root for root in roots if root.db.unlogged_splits), key=lambda root: root.db.id):
         db = root.db
         db.unlogged_splits = False

@@ -52,7 +52,7 @@ def bin_for_insert(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN:
     while True:
         node = root_of(ctx, db)
         assert node is not None
-        # Before the descent: a split below may need a slot in the root (R-TREE-11).
+        # Split the root before the descent: a split below may need a slot in it (R-TREE-11).
         if node.needs_split():
             _split_root(ctx, db, node, key)
             continue
@@ -70,7 +70,8 @@ def bin_for_insert(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN:
             assert isinstance(node, BIN)
             ctx.ticks += 1
             node.touched = ctx.ticks
-            # Before the insertion is logged: after a crash the record must not lie outside the old bounds (D-14).
+            # Log the path before the insertion is logged: after a crash the record must not lie outside the old bounds
+            # (D-14).
             if widened and ctx.writer is not None and not db.temporary:
                 _log_widened(ctx, db, key)
             return node
@@ -116,7 +117,8 @@ def _split_path(ctx: TreeContext, db: DatabaseState, key: Key) -> None:
             _split(ctx, node, key, path)
             just_logged, any_split = node.parent, True
         elif any_split and node is not just_logged:
-            # Its slot references a node that was split or logged below; recovery must find the whole path (R-TREE-15).
+            # A slot of this node references a node that was split or logged; recovery must find the whole path
+            # (R-TREE-15).
             log_node(ctx, node, Provisional.YES)
     root = path.nodes[0]
     if any_split and just_logged is not root:

@@ -142,7 +142,7 @@ def child_of(ctx: TreeContext, parent: IN, index: int) -> IN:
             child, parent.lsns[index] = ctx.spill.back(parent.db, lsn)
         else:
             child = fetch_node(ctx, parent.db, lsn)
-            # Before it is linked: a child of the wrong level could make searches go wrong or never end.
+            # Check the child before it is linked: a wrong level could make searches go wrong or never end.
             check_level(parent.db, child, lsn, parent.level - 1)
         parent.attach(index, child)
         enlist(ctx, child)
@@ -358,7 +358,7 @@ def slot_values(ctx: TreeContext, node: BIN, chosen: list[int]) -> list[bytes | 
         except DamageError:
             if ctx.may_be_extinct is None:
                 raise
-            # One at a time, so that an error names the LSN.
+            # Read one at a time, so that an error names the LSN.
             for at in missing:
                 read[at] = slot_data(ctx, node, at)
     found: list[bytes | None] = []

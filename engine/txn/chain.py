@@ -141,7 +141,7 @@ class TxnChain:
         if later is not None:
             self._reverts[later] = RecordVersion(
                 lsn=lsn,
-                # Not known deleted: a later step may restore the record (R-RB-43).
+                # A deletion is not *known* deleted, since a later step may restore the record (R-RB-43).
                 pending_deleted=ln.data is None,
                 key=ln.key if database.key_updates else None,
                 data=ln.data if ln.embedded else None,

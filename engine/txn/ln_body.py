@@ -111,7 +111,7 @@ def marshalled(
     def marshal() -> bytes:
         return encode_body(number, version, record._replace(content=refresh()))
 
-    # Encoded now for its size; the later call under the latch has the current content.
+    # The first encoding is needed for its size; the later call, under the latch, encodes the current content.
     return marshal(), marshal
 
 

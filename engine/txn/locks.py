@@ -395,7 +395,7 @@ class LockTable:
             )
             entry.drop_owner(owner)
             owner.set_preempted(error)
-        # Before the sweep: the lock was taken for this waiter, not for the head of the queue.
+        # Grant to this waiter before the sweep: the lock was taken for it, not for the head of the queue.
         granted = entry.retry(waiter)
         if granted is not None:
             self._settle(waiter, granted)

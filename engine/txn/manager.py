@@ -126,7 +126,7 @@ class TxnManager:
             if replicated:
                 txn.vlsn = NEXT_VLSN
             if transactional:
-                # Under the same mutex as the allocation of its id: a checkpoint must not miss it in between (R-TXN-43).
+                # Allocate the id and register under one mutex: a checkpoint must not miss the transaction (R-TXN-43).
                 self.registered[txn.id] = txn
             self.serializable += isolation is Isolation.SERIALIZABLE
         return txn
@@ -201,7 +201,7 @@ class TxnManager:
             raise
         try:
             if gate is not None and lsn != NULL_LSN:
-                # While the locks are held: no local reader sees data that the group may still lose.
+                # The locks are still held, so that no local reader sees data that the group may still lose.
                 gate.committed(txn)
         finally:
             self._finish(txn)
@@ -244,7 +244,7 @@ class TxnManager:
         self.aborts += 1
         if txn.last_lsn != NULL_LSN and self.compress_later is not None:
             self.compress_later(txn)
-        # Last: until the undo is done a checkpoint must see its first LSN (R-TXN-43).
+        # Unregister last: until the undo is done, a checkpoint must see the first LSN of the transaction (R-TXN-43).
         self._finish(txn)
 
     def forget(self, txn: Txn) -> None:

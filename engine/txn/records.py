@@ -231,7 +231,7 @@ class Records:
         if payload.expiration and ctx.expiring is not None:
             ctx.expiring.expires(lsn, payload.expiration, size)
         if locker.transactional:
-            # Before the latch is released: the new LSN must be locked when it is found (R-TXN-1).
+            # Move the lock before the latch is released: other threads must find the new LSN locked (R-TXN-1).
             self._move_lock(locker, db, old_lsn, lsn, before)
         if payload.data is None:
             # The slot stays until the transaction has ended and the compressor removes it (R-TREE-21).
@@ -361,7 +361,7 @@ class Records:
         else:
             # Lockers of the group, or readers of the old version, may share the lock (R-TXN-1).
             if not mine or not self._locks.transfer(old_lsn, lsn, write=True, noted=note_lock):
-                # A new record, or a slot without a lock: the new LSN has no owner yet, so this is granted.
+                # The record is new, or its slot had no lock. The new LSN has no owner yet, so the lock is granted.
                 self._locks.lock(lsn, locker, _WRITE, wait=False)
                 locker.locks[lsn] = None
         # The version before the transaction is carried over to the new LSN (R-TXN-32).

@@ -366,7 +366,7 @@ class VLSNIndex:
             if changes is not None:
                 self._recent.clear()
             if buckets:
-                # After the commit: until then readers find the buckets in the tracker.
+                # Remove the buckets from the tracker after the commit: until then readers find them there.
                 self.tracker.flushed(len(buckets), buckets[-1].last)
 
 

@@ -147,7 +147,7 @@ def readable(workers: Iterable[WorkerProcess], *, wait: bool) -> list[WorkerProc
     Arguments:
         wait: wait until there is one.
     """
-    # Not ``select``, which refuses descriptors above 1023.
+    # ``poll`` is used instead of ``select``, which refuses descriptors above 1023.
     poll, by_handle = select.poll(), {}
     for worker in workers:
         by_handle[worker.handle] = worker

@@ -274,7 +274,7 @@ def add_records(
             if data:
                 stored = join_two_part_key(stored, data)
             else:
-                # Then the key is stored as it is, and the state marks that.
+                # Without data the key is stored as it is, and the state marks this.
                 state |= SLOT_NO_DATA
         parts.append(pack(len(stored)))
         parts.append(stored)

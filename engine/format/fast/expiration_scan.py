@@ -35,7 +35,7 @@ _BASE_FILE_BYTES: Final = 4
 
 
 class HeadLayout(NamedTuple):
-    """The numbers of packed integers in the head of a BIN.
+    """How many packed integers each part of the head of a BIN has.
 
     Attributes:
         before_base: up to the expiration base: database id and previous versions.
