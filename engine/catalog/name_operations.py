@@ -250,7 +250,7 @@ class NamingOperations:
 
     def write_map_ln(self, state: DatabaseState) -> int:
         """Log a database's state (R-TREE-3); the root entry for the mapping and the naming database."""
-        # Their state is in the root entry; no MapLN leads to them.
+        # The mapping and the naming database have no MapLN: their state is in the root entry.
         if state.id in (self._catalog.mapping.id, self._catalog.naming.id):
             return self.write_root()
         with self._ctx.latch:

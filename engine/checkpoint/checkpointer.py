@@ -244,7 +244,8 @@ class Checkpointer:
                 self._end_map()
 
     def _end_map(self) -> None:
-        # After a failure of the latch the map is not used again, and ending it would raise another error.
+        # If the latch is refused after a failure, the map is not used again; taking the latch would raise another
+        # error.
         if self._ctx.latch.refusal is None:
             with self._ctx.latch:
                 self.map.end()

@@ -428,7 +428,7 @@ class Cleaner:
     def _facts_of(self, file: LogFile, now_ms: int, *, in_progress: bool) -> FileUsage:
         counters = self._parts.utilization.files().get(file.number)
         if counters is None or not counters.total_size:
-            # Nothing is known: the utilization range is as wide as possible, and the first pass determines the value.
+            # Without counts the range of utilization is as wide as possible, so a first pass determines the value.
             size = max(self.deletion.size_of(file.number), 1)
             return FileUsage(file.number, size, 0, size, size, in_progress)
         summary = counters.summary()

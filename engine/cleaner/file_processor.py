@@ -452,8 +452,8 @@ class _Run:
             return None
         parent, index = found
         if raw.lsn in parent.lsns:
-            # All slots are searched: identifier keys of nodes that JE converted from old duplicates may lie outside
-            # their nodes.
+            # Search all slots of the parent: identifier keys of nodes that JE converted from old duplicates may lie
+            # outside their nodes.
             return child_of(self._ctx, parent, parent.lsns.index(raw.lsn))
         # The full version of a BIN may be in use under a delta that was logged later (R-TREE-35).
         kid = parent.kids[index]
@@ -478,7 +478,7 @@ class _Run:
         node.dirty = True
         if isinstance(node, BIN):
             node.no_delta = node.no_delta or not delta
-            # It is about to be logged, so remove deleted slots first.
+            # The node is about to be logged, so remove deleted slots first.
             if not node.pins:
                 compress(self._ctx, node, dirty_slots=not delta or node.no_delta)
             self._ctx.account(node)

@@ -127,7 +127,7 @@ class Environment:
         engine.check_open()
         with engine.latch:
             if engine.locks.is_idle():
-                # Nothing is uncommitted, and the latch keeps it so.
+                # No lock is held, so every name is committed, and the latch prevents new locks.
                 return self._handle(name, engine.catalog.by_name(name))
         locker = engine.passing_locker() if txn is None else txn.inner
         try:
@@ -373,7 +373,7 @@ class Environment:
         engine = self.engine
         if not engine.replicated or engine.database(EXTINCT_SCANS) is not None or engine.database(name) is None:
             return
-        # In a transaction of its own, as JE's masters create it, so that it stays if the removal aborts.
+        # Create it in a transaction of its own, as JE's masters do, so that it stays if the removal aborts.
         with write_operation(engine, None) as locker:
             engine.naming.create(EXTINCT_SCANS, DatabaseOptions(), locker, internal=True)
 

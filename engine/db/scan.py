@@ -207,7 +207,7 @@ class RecordWalker:
 
     def _lock_beyond(self, node: BIN, index: int) -> int:
         """Lock the record after the last one of the walk, for the gap in front of it."""
-        # In a backward walk the gap was locked together with the record after it.
+        # A backward walk has already locked the gap.
         if self._backward or self._lock_type not in _RANGES:
             return NULL_LSN
         return self._lock_range(self._gap(node, index))

@@ -115,7 +115,7 @@ def reverse_unpack(data: bytes) -> tuple[int, int]:
     Raises:
         FormatError: there is no such value.
     """
-    # At most nine bytes from the end, reversed: an ordinary packed value.
+    # The last nine bytes at most, reversed, begin with an ordinary packed value.
     tail = data[: -LONG_BYTES - 2 : -1]
     if not tail:
         raise FormatError("reverse-packed integer in an empty key")

@@ -87,7 +87,7 @@ class LegacyDuplicates:
         versions = self._keys[db.id].get(record.key)
         if versions is None:
             return
-        # Known deleted: there is no earlier item, whatever the abort LSN is.
+        # If the version before was known deleted, there is no earlier item, whatever the abort LSN is.
         before = NULL_LSN if is_null(record.abort_lsn) or record.abort_known_deleted else record.abort_lsn
         if versions.single == raw.lsn:
             versions.single = before

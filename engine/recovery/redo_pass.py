@@ -173,7 +173,7 @@ class RedoPass(LNPass):
             count.processed += records
             rows = batch.rows.get(db_id)
             if rows:
-                # In log order first, so that versions of one key keep that order when they are sorted by key.
+                # Sort by LSN first, so that versions of one key stay in log order when they are sorted by key.
                 rows += plain_rows(scratch, places)
                 rows.sort(key=_LSN)
             else:

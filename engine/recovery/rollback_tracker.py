@@ -222,7 +222,7 @@ class RollbackTracker:
         if not is_end and lsn == period.start_lsn:
             # The RollbackStart of a period whose RollbackEnd was read before: it adds the active ids (R-RB-14).
             return period
-        # Neither nested nor disjoint: a rollback cannot extend into the part that an earlier one cut off (R-RB-16).
+        # The periods overlap, which no log has: a rollback cannot reach into a part that was cut off before (R-RB-16).
         if matchpoint_lsn < period.matchpoint_lsn or start_lsn >= period.start_lsn:
             name = "RollbackEnd" if is_end else "RollbackStart"
             self._fail(f"{name} intersects the rollback period {period}", lsn)

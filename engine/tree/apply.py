@@ -250,7 +250,7 @@ def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: RecordVersion, 
     index, exact = node.find(key)
     if db.order.learned is not None and (not exact or node.guessed):
         _refuse_guess(db)
-        # In memory only: the key is placed by the guessed order, which may be wrong.
+        # The key is placed by the guessed order, which may be wrong; this happens in memory only.
         db.order.learned.guessed += not exact and not leaf.known_deleted
     if not exact:
         if leaf.known_deleted:
@@ -273,7 +273,7 @@ def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: RecordVersion, 
 
 
 def _redo_deletion(node: BIN, index: int, key: Key, leaf: RecordVersion, tree_lsn: int) -> SlotChange:
-    # Already deleted: the slot stays unchanged, even for a newer deletion (R-REC-52).
+    # A slot that is already deleted stays unchanged, even for a newer deletion (R-REC-52).
     if node.states[index] & KNOWN_DELETED:
         return SlotChange(SlotEffect.QUEUED, tree_lsn, node)
     if leaf.lsn < tree_lsn:

@@ -125,7 +125,7 @@ class BIN(IN):
             old = self.values[index]
             self.data_bytes -= len(old) if old is not None else 0
             if self.times:
-                # By the old key: with a comparator the bytes of the new one may differ.
+                # Use the old key: with a comparator the bytes of the new key may differ.
                 self.times.pop(self.keys[index], None)
             self.keys[index] = key
             self.lsns[index] = lsn

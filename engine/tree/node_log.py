@@ -170,7 +170,8 @@ def _update_parent(node: IN, lsn: int, size: int, handed_up: list[ObsoleteNode])
         return
     index = parent.slot_of(node)
     parent.set_child_lsn(index, lsn, size)
-    # Logged with YES: the next ancestor that is logged otherwise counts these as well (R-CKPT-31).
+    # The node was logged with YES: the next ancestor that is logged with another flag counts these versions
+    # (R-CKPT-31).
     if handed_up or node.provisional_obsolete:
         parent.provisional_obsolete += handed_up + node.provisional_obsolete
         node.provisional_obsolete = []

@@ -59,7 +59,7 @@ def bin_for_insert(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN:
         full = widened = False
         while not isinstance(node, BIN):
             widened = widened or node.pruned
-            # Same as slot_for, child_of and needs_split, without the calls: this runs for every insertion.
+            # ``slot_for``, ``child_of`` and ``needs_split`` inline, since this runs for every insertion.
             index = bisect_right(node.keys, key, 1) - 1
             child = node.kids[index]
             node = child if child is not None else child_of(ctx, node, index)
@@ -171,7 +171,7 @@ def _split_index(node: IN, key: Key, path: _Path) -> int:
     lowest = 0 if isinstance(node, BIN) else 1
     position = node.find(key)[0] if isinstance(node, BIN) else node.position(key)
     if path.leftmost and position <= lowest:
-        # Otherwise a load in descending order would leave nodes half empty.
+        # Keep the old node almost full: a load in descending order would otherwise leave nodes half empty.
         return 1
     if path.rightmost and not path.leftmost and position >= count:
         return count - 1

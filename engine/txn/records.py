@@ -133,7 +133,7 @@ class Records:
         locker.check_usable()
         while True:
             with ctx.latch:
-                # For an update too, since only the BIN shows whether the key exists (R-TREE-11).
+                # Make room for an update too, since only the BIN shows whether the key exists (R-TREE-11).
                 node = bin_for_insert(ctx, db, key)
                 index, exact = node.find(key)
                 gap = False

@@ -110,7 +110,7 @@ def set_invisible(access: LogAccess, lsns: list[int]) -> None:
         file = access.storage.open_rw(paths[number])
         for offset in offsets:
             flags = file.read(offset + FLAGS_AT, 1)[0]
-            # In place; the bit is masked out before the checksum is computed (R-LOG-41).
+            # The bit is set in place: it is masked out before the checksum is computed (R-LOG-41).
             file.write(offset + FLAGS_AT, bytes((flags | INVISIBLE,)))
         file.sync()
         file.close()

@@ -102,7 +102,7 @@ def find_matchpoint(replica: StreamFacts, feeder: StreamFacts) -> tuple[SyncPoin
     Returns:
         The sync point as each of the two has it, or None.
     """
-    # From the end backwards, as syncup does.
+    # Search backwards from the end, as syncup does.
     for point in reversed(replica.sync_points):
         other = feeder.sync_points.at(point.vlsn)
         if other is not None and point.same_as(other):

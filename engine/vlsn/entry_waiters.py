@@ -200,7 +200,7 @@ class EntryWaiters:
             if left <= 0:
                 raise WaitTimeoutError(f"VLSN index: {least} is allocated, but only {last} is registered")
             try:
-                # In short steps: a rollback may lower the target without waking this wait.
+                # Wait in short steps: a rollback may lower the target without waking this wait.
                 self.wait_for(next_vlsn(last), min(left, _CONSISTENCY_MS))
             except WaitTimeoutError:
                 if self._failure is not None:

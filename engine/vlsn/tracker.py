@@ -136,7 +136,7 @@ class VLSNTracker:
         last = self.buckets[-1] if self.buckets else None
         at = len(self.buckets)
         if last is not None and vlsn < last.first:
-            # Too late for its slot: only the range is extended.
+            # The VLSN arrives too late for its slot, so only the range is extended.
             if vlsn > self.first_tracked or self.last_on_disk != NULL_VLSN:
                 return
             # The very first VLSN of the index: the range must begin with a mapping.

@@ -76,7 +76,7 @@ class WorkerProcess:
             raise
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            # Now only the worker holds this end, so that the pipe ends with it.
+            # After this only the worker holds the sending end, so that the pipe ends with the worker.
             os.close(sending)
 
     @property
