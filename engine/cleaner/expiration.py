@@ -186,8 +186,8 @@ def _add_hours(raw: RawEntry, found: dict[int, int]) -> None:
 
 
 class ExpiredBytes(NamedTuple):
-    """Expired bytes of a file: all of them, and a gradual count, which includes the current interval only in proportion
-    to its elapsed part.
+    """Expired bytes of a file: all of them, and a gradual count. The bytes that expired at the start of the current
+    interval (a day or an hour) enter the gradual count in proportion to the elapsed part of the interval.
     """
 
     expired: int

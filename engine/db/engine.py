@@ -287,7 +287,7 @@ class Engine:
 
         Raises:
             RefusedError: transactions were open; they have been aborted, except prepared ones, which stay open.
-            JetoolError: a background thread has failed with it; in that case no closing checkpoint was taken.
+            JetoolError: the error of a background thread that has failed; then no closing checkpoint was taken.
         """
         if self.stopped:
             return

@@ -358,7 +358,7 @@ class Environment:
 
         Raises:
             RefusedError: transactions were open; they have been aborted, except prepared ones, which stay open.
-            JetoolError: a background thread has failed with it; in that case no closing checkpoint was taken.
+            JetoolError: the error of a background thread that has failed; then no closing checkpoint was taken.
         """
         self.engine.close()
 

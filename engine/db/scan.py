@@ -149,7 +149,8 @@ class RecordWalker:
 
     def _step(self, key: Key | None, inclusive: bool, limit: int) -> ScanBatch:
         node, index = self._place(key, inclusive)
-        # A backward walk begins at the upper end of a gap. The record after the gap guards it, so lock that one first.
+        # A backward walk begins at the upper end of a gap. The record after the gap guards it, so lock that record
+        # first.
         if self._backward and self._lock_type in _RANGES:
             wait_lsn = self._lock_range(end_marker(self._state) if node is None else self._gap(node, index + 1))
             if wait_lsn != NULL_LSN:

@@ -136,7 +136,7 @@ class Recovery:
     def _bring_in(self, catalog: Catalog) -> None:
         """Rebuild the trees according to the log, pass by pass."""
         self._look_at_log()
-        # If the order of keys has to be learned, redo needs the nodes that are put into the tree only later.
+        # If an order of keys has to be learned, it is learned from the logged nodes too, which are not in the tree yet.
         catalog.logged_nodes = lambda db_id: [node.lsn for node in self._seen.nodes if node.db_id == db_id]
         result = self.result
         # Set before redo, whose splits create nodes: ids are never used twice (R-TREE-7).

@@ -171,7 +171,7 @@ def _split_index(node: IN, key: Key, path: _Path) -> int:
     lowest = 0 if isinstance(node, BIN) else 1
     position = node.find(key)[0] if isinstance(node, BIN) else node.position(key)
     if path.leftmost and position <= lowest:
-        # Keep the old node almost full: a load in descending order would otherwise leave nodes half empty.
+        # One half stays almost full: a load in descending order would otherwise leave nodes half empty.
         return 1
     if path.rightmost and not path.leftmost and position >= count:
         return count - 1

@@ -151,7 +151,7 @@ class TxnChain:
                 tombstone=bool(ln.flags2 & TOMBSTONE),
             )
         if lsn > matchpoint_lsn:
-            # Preliminary; an earlier LN of the record replaces it.
+            # This version is preliminary: an earlier LN of the record replaces it.
             self._reverts[lsn] = version_before(ln, lsn)
             waiting.latest[record] = lsn
             return

@@ -117,7 +117,7 @@ def marshalled(
 
 def version_before(node: BIN, index: int, exact: bool) -> RecordVersion:
     """The current version in a slot, as found by a transaction's first write of the record (R-TXN-33)."""
-    # No abort LSN: then undo makes the slot known deleted (R-TXN-33).
+    # There is no version before, and so no abort LSN: undo makes the slot known deleted (R-TXN-33).
     if not exact or node.lsns[index] == NULL_LSN:
         return _NO_RECORD
     state = node.states[index]

@@ -1,7 +1,7 @@
 """All transactions of an environment: ids, registration, commit, abort, prepare (R-TXN-30, R-TXN-40 to R-TXN-46).
 
-A transaction is registered from its creation until its locks are released. For an abort that is after the undo, so that
-a CkptStart between the Abort entry and its undo still finds it (R-TXN-43).
+A transaction is registered from its creation until its locks are released. An abort releases them after the undo, so
+that a CkptStart between the Abort entry and the undo still finds the transaction (R-TXN-43).
 
 Example: ``100 INS_LN_TX (T1) | 150 Abort (T1) | 160 CkptStart | undo of 100``. firstActive of that checkpoint is 100,
 since T1 is registered until the undo is done; recovery reads from 100 and undoes it again.
