@@ -92,8 +92,8 @@ class EnvironmentConfig:
         vlsn_cache_size: je.rep.vlsn.logCacheSize, a power of two or 0.
         rebuild_vlsn_index: rebuild the VLSN index from the log instead of merging into the stored one.
         comparators: sort keys by Java class name.
-        guess_orders: allow keys whose order is not known to be inserted where only searches of this process find them;
-            for temporary copies that are thrown away. Otherwise an environment that needs this is not opened for
+        guess_orders: allow keys whose order is not known to be inserted where later searches of this open environment
+            find them; for the files of a temporary view that is thrown away. Otherwise an environment that needs this is not opened for
             writing.
         extinction_filters: filters of extinct records by Java class name; they are called with the serialized filter
             and a key.

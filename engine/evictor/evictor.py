@@ -66,8 +66,7 @@ class Evictor:
             self.run()
             used = self._ctx.used_bytes
             # If too little was freed, wait until memory grows: searching the cache at every change would cost more than
-            # it
-            # frees.
+            # it frees.
             self._try_at = used + int(self.budget_bytes * _RETRY) if used > self.budget_bytes else 0
 
     def run(self, target_bytes: int | None = None) -> int:
