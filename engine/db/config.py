@@ -93,8 +93,8 @@ class EnvironmentConfig:
         rebuild_vlsn_index: rebuild the VLSN index from the log instead of merging into the stored one.
         comparators: sort keys by Java class name.
         guess_orders: allow keys whose order is not known to be inserted where later searches of this open environment
-            find them; for the files of a temporary view that is thrown away. Otherwise an environment that needs this is not opened for
-            writing.
+            find them; for the files of a temporary view that is thrown away. Otherwise an environment that needs this
+            is not opened for writing.
         extinction_filters: filters of extinct records by Java class name; they are called with the serialized filter
             and a key.
         extinction_status: called with the name of a database and a key (in an index: the primary key). Returns whether
