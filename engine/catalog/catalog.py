@@ -120,7 +120,7 @@ class Catalog:
             state.root = None
 
     def forget(self, db_id: int) -> None:
-        """Read the database's MapLN again when it is next asked for."""
+        """Read the database's MapLN again when the database is next looked up."""
         self._by_id.pop(db_id, None)
 
     def loaded(self) -> list[DatabaseState]:

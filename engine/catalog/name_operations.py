@@ -103,7 +103,7 @@ class NamingOperations:
         state = DatabaseState(self._impl(self._next_id(txn), name, options), catalog.comparators)
         if state.order.learned is not None:
             raise UnknownOrderError(state.order.learned)
-        # Without the latch: a transaction that has the name locked may need the latch to end.
+        # The latch is not held here: a transaction that has the name locked may need the latch to end.
         if not self._write_name(name, state.id, _CREATE, txn, PutMode.INSERT_ONLY, state):
             raise RefusedError(f"there is a database of the name {name!r} already")
         with self._ctx.latch:
@@ -143,7 +143,7 @@ class NamingOperations:
         """
         _check_name(new)
         state = self._existing(old, txn)
-        # The new name first: if it is taken, the old one is still untouched.
+        # Write the new name first: if it is taken, the old one is still untouched.
         if not self._write_name(new, state.id, _RENAME, txn, PutMode.INSERT_ONLY, None):
             raise RefusedError(f"there is a database of the name {new!r} already")
         self.drop_name(old, state.id, txn)
@@ -166,7 +166,7 @@ class NamingOperations:
         old = self._existing(name, txn)
         catalog = self._catalog
         with self._ctx.latch:
-            # A new id: the old records stay until the commit and are found again after an abort.
+            # The name gets a new id: the old records stay until the commit, and are found again after an abort.
             state = self.make_state(self.emptied(old, self._next_id(txn), name))
             self.write_map_ln(state)
         payload = Payload(b"", NAME, 0, NameLN(state.id, 0), NameOperation(_TRUNCATE, None, old.id))
@@ -214,7 +214,7 @@ class NamingOperations:
     def finish_removal(self, state: DatabaseState) -> None:
         """The removal has committed: delete the MapLN (R-REC-61)."""
         with self._ctx.latch:
-            # While the tree can still be read: its records have to be counted obsolete.
+            # Called while the tree can still be read: its records have to be counted obsolete.
             if self.removed is not None:
                 self.removed(state)
             locker = self._txns.begin(transactional=False, durability=Durability.NO_SYNC)
@@ -250,7 +250,7 @@ class NamingOperations:
 
     def write_map_ln(self, state: DatabaseState) -> int:
         """Log a database's state (R-TREE-3); the root entry for the mapping and the naming database."""
-        # Their state is in the root entry; no MapLN leads to them.
+        # The mapping and the naming database have no MapLN: their state is in the root entry.
         if state.id in (self._catalog.mapping.id, self._catalog.naming.id):
             return self.write_root()
         with self._ctx.latch:

@@ -77,7 +77,7 @@ def replay_name(naming: NamingOperations, record: LN, content: NameLN, txn: Txn,
         known = naming.find(name, txn)
         if known is None or known.id != content.db_id or tail.config is None:
             return False
-        # The MapLN first: it takes effect even if the transaction aborts, so no crash may separate the two.
+        # Write the MapLN first: it takes effect even if the transaction aborts, so no crash may separate the two.
         naming.configure(known, _checked(name, known.id, tail.config))
         return naming.put_name(name, Payload(b"", NAME, 0, content, tail), txn, replaces=True)
     state = _named(naming, name, content, tail)

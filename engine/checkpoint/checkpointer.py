@@ -84,7 +84,7 @@ class CheckpointReport(NamedTuple):
         full_ins, full_bins, deltas: nodes logged.
         provisional: number of nodes by normalised level and provisional flag.
         highest: highest flush level by database id.
-        interval_before, interval_after: bytes that recovery would read.
+        interval_before, interval_after: bytes that recovery would read before and after the checkpoint.
     """
 
     id: int
@@ -196,7 +196,7 @@ class Checkpointer:
 
         Arguments:
             invoker: api, daemon, recovery, close or cleaner (R-CKPT-4).
-            force: whether due or not.
+            force: take it even if none is due.
             minimize: flush every database up to its root (R-CKPT-5).
             kbytes, minutes: thresholds that replace the configured interval.
             wait: wait for a checkpoint that is running; otherwise return at once.
@@ -244,7 +244,8 @@ class Checkpointer:
                 self._end_map()
 
     def _end_map(self) -> None:
-        # After a failure the map is not used again, and this must remain the error that is raised.
+        # If the latch is refused after a failure, the map is not used again; taking the latch would raise another
+        # error.
         if self._ctx.latch.refusal is None:
             with self._ctx.latch:
                 self.map.end()
@@ -262,25 +263,25 @@ class Checkpointer:
         self._counts, self._deltas = Counter(), 0
         deletes_files = False
         for participant in self.participants:
-            # The call comes first in the expression, so that every participant is asked.
+            # The call is the first operand of ``or``, so that it is made for every participant.
             deletes_files = participant.checkpoint_begins() or deletes_files
         with self._ctx.latch:
-            # Before CkptStart: eviction asks the map from here on.
+            # Begin the map before CkptStart: eviction uses it from here on.
             self.map.begin(flush_all=minimize, extra_level=deletes_files)
         checkpoint_id = self.last_id + 1
         self._step("CkptStart")
         start = writer.log(
             CKPT_START, encode_ckpt_start(CkptStart(self._clock(), checkpoint_id, invoker), writer.version)
         )
-        # After CkptStart: a transaction that begins now logs its first LN after it,
-        # while firstActive read earlier could miss one that recovery has to undo.
+        # Read firstActive after CkptStart: a transaction that begins now logs its first LN after CkptStart. Read
+        # earlier, firstActive could miss a transaction that recovery has to undo.
         first_active = self._txns.first_active_lsn()
         first_active = start if first_active == NULL_LSN else min(first_active, start)
         for participant in self.participants:
             participant.checkpoint_started()
         with self._ctx.latch:
             self.map.build()
-            # Under the same latch as the map: a database dirtied later belongs to the next checkpoint.
+            # Selected under the same latch as the map: a database dirtied later belongs to the next checkpoint.
             maps = [db for db in self._catalog.loaded() if _needs_map_ln(db)]
         self._step("flush")
         self._flush_levels(maps)
@@ -299,7 +300,7 @@ class Checkpointer:
         return self._report(writer, invoker, first_active, highest, before)
 
     def _flush_levels(self, maps: list[DatabaseState]) -> None:
-        """Step 5: ascending levels until nothing is left (R-CKPT-18)."""
+        """Step 5: flush the levels in ascending order until none is left (R-CKPT-18)."""
         nodes = 0
         while True:
             with self._ctx.latch:

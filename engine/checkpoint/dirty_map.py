@@ -170,7 +170,9 @@ class DirtyMap:
             self.select_bins_of(sibling)
 
     def eviction_provisional(self, node: IN) -> Provisional:
-        """The provisional flag with which eviction logs a dirty node; it may select the parent (R-CKPT-40)."""
+        """The provisional flag with which eviction logs a dirty node; this may add the parent to the map
+        (R-CKPT-40).
+        """
         if self.state is CkptState.INCOMPLETE and not node.is_root and node.parent is not None:
             # R-CKPT-40: its child is logged now, and the walk may already have passed the parent.
             self.select(node.parent)

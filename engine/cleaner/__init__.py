@@ -26,8 +26,8 @@ The steps of a file, and why it is safe to delete it:
 3. A checkpoint that begins when no record of the file is pending logs all these nodes, one level more than usual
    (R-CKPT-15). Once its CkptEnd is durable, no recovery begins before it, and nothing that recovery reads leads into
    the file.
-4. Now the file is reserved, which a record states. It no longer belongs to the live log, and is not counted or cleaned
-   any more.
+4. Now the file is reserved, and a record in ``_jeReservedFilesDb`` says so. It no longer belongs to the live log, and
+   is not counted or cleaned any more.
 5. It is deleted when no protection holds it, no process reads, and, in a replication group, the VLSN index begins after
    it.
 

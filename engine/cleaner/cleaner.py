@@ -77,12 +77,12 @@ class CleanerStats(NamedTuple):
 
     Attributes:
         files_cleaned, files_deleted: number of files.
-        files_in_progress, files_reserved, files_unusable: number of files that are cleaned but still in use; out of use
-            but not deleted; impossible to clean.
+        files_in_progress, files_reserved, files_unusable: numbers of files that are being cleaned or wait for a
+            checkpoint; that are reserved and not deleted; and that cannot be cleaned.
         read_bytes, deleted_bytes: size of the entries in cleaned files; size of deleted files.
         lns_obsolete, lns_dead, lns_expired, lns_extinct, nodes_dead: entries that were not needed.
         lns_migrated, migrated_bytes, nodes_dirtied: entries that were needed, and are logged again.
-        lns_locked, lns_pending: LNs left for later, in total; and those that still are.
+        lns_locked, lns_pending: LNs that were left for later because they were locked: in total, and those still left.
     """
 
     files_cleaned: int
@@ -210,7 +210,7 @@ class Cleaner:
         """The utilization of the files of the live log, ascending.
 
         Arguments:
-            listener: receives ``count files``: some files may have to be read, each once.
+            listener: receives the step ``count files``, which takes long if files have to be read.
         """
         in_progress = self.states.in_progress()
         now_ms = self._parts.now_ms()
@@ -324,7 +324,7 @@ class Cleaner:
                 self._forget_missing(number)
                 return None
             except (DamageError, FormatError, UnsupportedError) as error:
-                # It is skipped and recorded, and the other files are still cleaned.
+                # Record that this file cannot be cleaned; the other files are still cleaned.
                 self.states.unusable[number] = str(error)
                 return None
             finally:
@@ -373,7 +373,7 @@ class Cleaner:
             self.records.put_reserved(number, ReservedFile(0, found.first_vlsn, found.last_vlsn, db_ids))
         for number in handed_over:
             found = self.states.facts_of(number)
-            # From here on none of its entries is counted; otherwise its summaries would reappear.
+            # Stop counting the entries of the file; otherwise new summaries would be logged for it.
             self._left(number)
             self.records.remove_summaries(number)
             self.states.reserve(number, self.deletion.size_of(number), found.last_vlsn)
@@ -418,7 +418,7 @@ class Cleaner:
             return False
         counters = self._parts.utilization.counters(file.number)
         if not counters.total_size:
-            # Not counted yet: the file comes from a restore, a load, or a JE without this record.
+            # The file has no counts yet: it comes from a restore, a load, or a JE release without summaries.
             counters.set(report.summary())
             counters.changed = True
         self._revised[file.number] = _Revision(self._parts.now_ms() // HOUR_MS, report.live_bytes)
@@ -428,7 +428,7 @@ class Cleaner:
     def _facts_of(self, file: LogFile, now_ms: int, *, in_progress: bool) -> FileUsage:
         counters = self._parts.utilization.files().get(file.number)
         if counters is None or not counters.total_size:
-            # Nothing is known: the utilization range is as wide as possible, and the first pass determines the value.
+            # Without counts the range of utilization is as wide as possible, so a first pass determines the value.
             size = max(self.deletion.size_of(file.number), 1)
             return FileUsage(file.number, size, 0, size, size, in_progress)
         summary = counters.summary()

@@ -97,11 +97,11 @@ class FileProtector:
 
 
 class StreamRange(Protocol):
-    """The ends of a range of VLSNs; both NULL_VLSN if it is empty."""
+    """A range of VLSNs."""
 
     @property
     def first(self) -> int:
-        """The first VLSN."""
+        """The first VLSN; NULL_VLSN if the range is empty."""
 
 
 class StreamHead(Protocol):
@@ -252,8 +252,8 @@ class FileDeletion:
         finally:
             lock.release()
         for number in gone:
-            # After the file: a record of a missing file is harmless, but a file without its record would be cleaned
-            # again.
+            # Remove the records after the file: a record of a missing file is harmless, but a file without its record
+            # would be cleaned again.
             self._records.remove_reserved(number)
             self._records.remove_expiration(number)
         return gone

@@ -169,7 +169,7 @@ def hours_in(access: LogAccess, number: int) -> dict[int, int]:
 
 def _add_hours(raw: RawEntry, found: dict[int, int]) -> None:
     if raw.type_number in BOTTOM_NODES:
-        # Most entries that were kept because their head does not fit can be decided by the head alone.
+        # In most of these nodes nothing expires: then the slots need not be decoded.
         if decode_node(raw.body, raw.version, raw.type_number, with_slots=False).expiration_base == NO_BASE:
             return
         node = decode_node(raw.body, raw.version, raw.type_number)
@@ -186,8 +186,8 @@ def _add_hours(raw: RawEntry, found: dict[int, int]) -> None:
 
 
 class ExpiredBytes(NamedTuple):
-    """Expired bytes of a file: all of them, and a gradual count, which includes the current interval only in proportion
-    to its elapsed part.
+    """Expired bytes of a file: all of them, and a gradual count. The bytes that expired at the start of the current
+    interval (a day or an hour) enter the gradual count in proportion to the elapsed part of the interval.
     """
 
     expired: int
@@ -204,7 +204,7 @@ def expired_bytes(hours: Mapping[int, int], now_ms: int) -> ExpiredBytes:
     begun = now - now % interval
     expired = sum(size for hour, size in hours.items() if hour <= now)
     newly = sum(size for hour, size in hours.items() if begun - interval < hour <= begun)
-    # Gradually, so that not all records of a day are cleaned at midnight.
+    # The gradual count avoids that all records of a day are cleaned at midnight.
     return ExpiredBytes(expired, expired - newly + newly * (now_ms - begun * HOUR_MS) // (interval * HOUR_MS))
 
 

@@ -90,7 +90,7 @@ class CleaningParts(NamedTuple):
         between: called whenever no node is in use, so that the cache can be reduced to its budget.
         now_ms, purge_delay_ms: records that expired longer ago than the delay are dropped.
         look_ahead_bytes: je.cleaner.lookAheadCacheSize.
-        is_extinct: whether the application has discarded a record (R-CLN-53); None if the application does not tell.
+        is_extinct: whether the application has discarded a record (R-CLN-53); None without such a function.
     """
 
     ctx: TreeContext
@@ -161,7 +161,7 @@ def process_pending(parts: CleaningParts) -> int:
 
 
 def _is_still_locked(parts: CleaningParts, pending: PendingLN) -> bool:
-    """Process one of them; returns whether it is still locked."""
+    """Process one pending LN; returns whether it is still locked."""
     if pending.db.deleted:
         return False
     run = _Run(parts, FileReport(0, {}), count_only=False)
@@ -355,7 +355,7 @@ class _Run:
         if slot_lsn == NULL_LSN or node.states[index] & KNOWN_DELETED:
             report.lns_dead += 1
             return -1
-        # The lock on the current version: its transaction may abort and restore this one (R-CLN-30).
+        # Test the lock on the current version: its transaction may abort and restore this one (R-CLN-30).
         if not self._count_only and not node.db.deferred and self.is_locked(slot_lsn):
             self._parts.states.add_pending(PendingLN(lsn, node.db, key))
             report.lns_locked += 1
@@ -384,7 +384,7 @@ class _Run:
         return index
 
     def keep(self, node: BIN, index: int, raw: RawEntry) -> None:
-        """Keep the record of a slot: log it again, or mark dirty what it stands for."""
+        """Keep the record of a slot: log it again, or, if it is a MapLN, mark its database dirty."""
         parts, key = self._parts, node.keys[index]
         if raw.type_number in MAP_LNS:
             found = parts.catalog.by_id(int(node.db.order.unwrap(key)))
@@ -409,16 +409,17 @@ class _Run:
         locker = self._parts.txns.begin(transactional=False)
         if locks.lock(lsn, locker, LockType.READ, wait=False) is Grant.DENIED:
             return True
-        # The latch keeps the slot unchanged. If the lock were held, migration would transfer it to this locker too.
+        # The latch keeps the slot unchanged, so release the lock at once. Otherwise migration would transfer it to the
+        # new version for this locker too.
         locks.release(lsn, locker)
         return False
 
     def _take_root(self, raw: RawEntry) -> None:
-        """The root entry: only the next CkptEnd leads to it, and a checkpoint logs it only if it is dirty."""
+        """Log the root entry again if it is in use, since a checkpoint logs it only if it is dirty."""
         with self._ctx.latch:
             if self._parts.naming.root_lsn == raw.lsn:
-                # Not counted as a node: in its summary it is garbage, like everything that is neither LN nor IN
-                # (R-CLN-3).
+                # The root entry does not count as a needed node: summaries count every entry that is neither LN nor IN
+                # as garbage (R-CLN-3).
                 self.report.nodes_dirtied += 1
                 if not self._count_only:
                     self._parts.naming.write_root()
@@ -451,8 +452,8 @@ class _Run:
             return None
         parent, index = found
         if raw.lsn in parent.lsns:
-            # All slots are searched: identifier keys of nodes that JE converted from old duplicates may lie outside
-            # their nodes.
+            # Search all slots of the parent: identifier keys of nodes that JE converted from old duplicates may lie
+            # outside their nodes.
             return child_of(self._ctx, parent, parent.lsns.index(raw.lsn))
         # The full version of a BIN may be in use under a delta that was logged later (R-TREE-35).
         kid = parent.kids[index]
@@ -477,13 +478,13 @@ class _Run:
         node.dirty = True
         if isinstance(node, BIN):
             node.no_delta = node.no_delta or not delta
-            # It is about to be logged, so remove deleted slots first.
+            # The node is about to be logged, so remove deleted slots first.
             if not node.pins:
                 compress(self._ctx, node, dirty_slots=not delta or node.no_delta)
             self._ctx.account(node)
 
     def _take_old_delta(self, raw: RawEntry) -> None:
-        """Process a delta up to v8, which does not name its node; its slots identify it."""
+        """Process a delta up to v8. It does not hold the id of its node, which is found by the key of a slot."""
         record = decode_body(raw.type_number, raw.version, raw.body)
         assert isinstance(record, OldDelta)
         self.db_ids.add(record.db_id)

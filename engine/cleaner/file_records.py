@@ -45,7 +45,7 @@ _GONE: Final = FileSummaryLN(NULL_LSN, None, ())
 
 
 class FileRecords:
-    """Reads and writes these records.
+    """Reads and writes the records of internal databases about single files.
 
     Arguments:
         ctx, catalog, naming, records, txns: the parts of the environment.

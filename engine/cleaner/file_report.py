@@ -16,8 +16,8 @@ class FileReport:
         lns_obsolete: number of LNs that are obsolete by their own entry, or by the summary of their file.
         lns_dead: number of LNs to which no slot leads.
         lns_migrated, nodes_dirtied: number of entries that were logged again, or will be.
-        lns_locked, lns_expired, lns_extinct: number of LNs that are pending, and that were dropped as expired, or
-            extinct.
+        lns_locked, lns_expired, lns_extinct: numbers of LNs that are pending, that were dropped as expired, and that
+            were dropped as extinct.
         live_bytes, total_bytes: size of the needed entries, and of all.
         live_lns, live_nodes, live_ln_bytes: number of needed LNs and nodes, and size of these LNs.
         totals: entries and bytes by type.

@@ -1,9 +1,10 @@
 """The state of each file between the live log and its deletion (R-CLN-31 to R-CLN-33).
 
 ``BEING_CLEANED -> CLEANED -> (checkpoint) -> RESERVED -> deleted``. A file without a state is in the live log. If
-cleaning fails, the file returns there; so it does after a crash before the checkpoint, and is cleaned again (R-CLN-45).
+cleaning fails, or a crash comes before the checkpoint, the file is in the live log again, and is cleaned once more
+(R-CLN-45).
 
-A pending LN could not be processed because a transaction had it locked. While a file has one, it stays CLEANED: the
+A pending LN could not be processed because a transaction had it locked. A file with pending LNs stays CLEANED: the
 transaction may abort, and then the tree leads into the file again.
 """
 

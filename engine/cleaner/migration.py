@@ -1,8 +1,8 @@
 """Log a live record again, because its file will be deleted (R-CLN-26).
 
 The new entry is a non-transactional update with the same key, data, expiration and times. Readers see no difference;
-only the slot's LSN changes. It has no VLSN: it stays on the node, and replicas clean their own files. A locker that
-holds a lock on the old LSN gets the same lock on the new one before the latch is released (R-TXN-1).
+only the slot's LSN changes. The new entry has no VLSN and is not replicated: replicas clean their own files. A locker
+that holds a lock on the old LSN gets the same lock on the new one before the latch is released (R-TXN-1).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def migrate(ctx: TreeContext, locks: LockTable, node: BIN, index: int, raw: RawE
     if expiration and ctx.expiring is not None:
         ctx.expiring.expires(lsn, expiration, size)
     locks.transfer(raw.lsn, lsn, write=False, noted=note_lock)
-    # Not kept in the cache: no application has read the record.
+    # The data is not kept in the cache: no application has read the record.
     node.put(index, node.keys[index], True, lsn, node.states[index] & SLOT_TOMBSTONE, None, size, expiration)
     ctx.account(node)
     return size

@@ -45,7 +45,8 @@ class FileUsage(NamedTuple):
 
     Attributes:
         total, obsolete: numbers of bytes.
-        expired, gradual: bytes that have expired; and the same with a share of those that expire soon (R-CLN-51).
+        expired, gradual: bytes that have expired; and the gradual count, which includes those of the last interval only
+            in part (R-CLN-51).
         in_progress: it is being cleaned, or waits for a checkpoint.
     """
 
@@ -63,7 +64,7 @@ class FileUsage(NamedTuple):
 
     @property
     def min_utilization(self) -> int:
-        """Percentage, if none of them was."""
+        """Percentage, if no expired bytes were also counted as obsolete."""
         return percent(min(self.obsolete + self.expired, self.total), self.total)
 
     @property

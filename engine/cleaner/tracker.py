@@ -97,7 +97,7 @@ class UtilizationTracker:
         """Count an entry that has got its LSN."""
         counters = self._files.get(lsn >> 32) or self.counters(lsn >> 32)
         counters.count_new(type_number, size)
-        # Without an offset: the cleaner recognises it by the entry itself (R-CLN-5).
+        # The offset is not recorded: the cleaner recognises the LN as obsolete by its entry (R-CLN-5).
         if born_obsolete and type_number in LNS:
             counters.count_obsolete_ln(size, None)
 
@@ -125,7 +125,7 @@ class UtilizationTracker:
 
     def saw_entry(self, raw: RawEntry, *, provisional: bool, partial_start: int) -> None:
         """Count an entry of the recovery range, in log order (R-REC-18)."""
-        # A summary of the file that contains it has already counted itself.
+        # A FileSummaryLN that lies in the file it summarizes has already counted itself.
         if raw.type_number == FILE_HEADER or raw.lsn == self._counts_itself:
             return
         counters = self.counters(file_of(raw.lsn))
@@ -133,7 +133,7 @@ class UtilizationTracker:
         if raw.type_number in TREE_NODES:
             node = decode_node_head(raw.body, len(raw.body), raw.version, raw.type_number)
             self._saw_node(raw, node or decode_node(raw.body, raw.version, raw.type_number, with_slots=False))
-            # Its checkpoint was not finished, so no parent references it (R-REC-18).
+            # The checkpoint that logged this node was not finished, so no parent references the node (R-REC-18).
             if provisional and partial_start != NULL_LSN and raw.lsn > partial_start:
                 counters.count_obsolete_node(None)
 
@@ -141,7 +141,7 @@ class UtilizationTracker:
         """Take over a FileSummaryLN of the recovery range, which includes all earlier counts of its file."""
         if len(record.key) == 8:
             number = int.from_bytes(record.key[:4], "big")
-            # It includes everything counted before, so counting starts anew (R-REC-18).
+            # The summary includes everything counted before, so counting starts anew (R-REC-18).
             self._files[number] = Counters()
             self._summary_lsns[number] = raw.lsn
             self._counts_itself = raw.lsn if number == file_of(raw.lsn) else NULL_LSN
@@ -160,7 +160,7 @@ class UtilizationTracker:
             self._uncounted_ln(record.abort_lsn, record.prior_size, commit_lsn)
 
     def is_obsolete(self, lsn: int, made_by: int) -> bool:
-        """Whether a replaced version is not yet in any summary (R-REC-19, as for nodes)."""
+        """Whether a replaced version is in the live log, and no summary has counted it as obsolete yet (R-REC-19)."""
         return self._exists(lsn) and self._summary_lsns.get(file_of(lsn), NULL_LSN) < made_by
 
     def replaced(self, file_number: int, versions: int, sized: int, size_bytes: int) -> None:
@@ -257,7 +257,7 @@ class UtilizationTracker:
         if first and isinstance(content, FileSummaryLN) and content.summary is not None:
             counted = counters.summary()
             total = [a + b for a, b in zip(counted, content.summary, strict=True)]
-            # The size of the largest LN is not a sum.
+            # The size of the largest LN is a maximum and not a sum.
             total[6] = max(counted.max_ln_size, content.summary.max_ln_size)
             counters.set(type(counted)._make(total))
 
@@ -273,7 +273,7 @@ class UtilizationTracker:
             offsets = tuple(sorted(set(counters.new_offsets)))
             # Offsets that are added while the entry is being written wait for the next summary.
             taken = len(counters.new_offsets)
-            # Read before the entry is logged, which may move to another file: its size must not depend on that.
+            # Read before the entry is logged, since logging may begin a new file: the encoded size must not change.
             anchor = writer.last_lsn
             payload = Payload(b"", FILE_SUMMARY, refresh=lambda: FileSummaryLN(anchor, counters.summary(), offsets))
             locker = txns.begin(transactional=False, durability=Durability.NO_SYNC)
@@ -303,7 +303,7 @@ class UtilizationTracker:
                 self._uncounted_node(lsn, raw.lsn)
 
     def _uncounted_node(self, lsn: int, made_by: int) -> None:
-        # A summary that was logged later has already counted it (R-REC-19).
+        # A summary of the file that was logged later has already counted this version (R-REC-19).
         if self._exists(lsn) and self._summary_lsns.get(file_of(lsn), NULL_LSN) < made_by:
             self.counters(file_of(lsn)).count_obsolete_node(None)
 

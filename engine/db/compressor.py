@@ -47,7 +47,7 @@ class Compressor:
         return len(self._queue)
 
     def run(self) -> int:
-        """Work through the queue. A BIN that cursors stand on is queued again.
+        """Process the queue. A BIN on which cursors stand is queued again.
 
         Returns:
             The number of slots removed.

@@ -26,7 +26,7 @@ PROPERTIES_FILE: Final = "je.properties"
 
 
 class ExtinctionStatus(Enum):
-    """An application's answer about a record (JE's ExtinctionFilter); MAYBE_EXTINCT if it does not know yet."""
+    """An application's answer about a record (JE's ExtinctionFilter); MAYBE_EXTINCT if that is not decided yet."""
 
     EXTINCT = "extinct"
     NOT_EXTINCT = "not extinct"
@@ -81,9 +81,9 @@ class EnvironmentConfig:
         read_ahead_bytes: if the log has at least this size, recovery may fork a process that reads ahead, in programs
             with one thread; 0 for never.
         halt_on_commit_after_bad: je.haltOnCommitAfterChecksumException: refuse to open when a Commit follows the first
-            bad entry of the last file (D-5). Off, as in JE: the Commit is cut off.
+            bad entry of the last file (D-5). On by default; if off, as in JE, the Commit is cut off.
         halt_on_record_after_bad: the same for records outside transactions, which JE promises to keep only after a
-            checkpoint or a sync. Off, as in JE: they are cut off.
+            checkpoint or a sync. Off by default: as in JE, these records are cut off.
         mark_damage: for long-running processes. A bad entry met after opening makes the environment invalid and leaves
             the restore marker, so that JE and this program refuse to open it (R-LOG-37, R-LOG-40). Otherwise only the
             operation that meets the bad entry fails.
@@ -92,16 +92,17 @@ class EnvironmentConfig:
         vlsn_cache_size: je.rep.vlsn.logCacheSize, a power of two or 0.
         rebuild_vlsn_index: rebuild the VLSN index from the log instead of merging into the stored one.
         comparators: sort keys by Java class name.
-        guess_orders: for files of a temporary view that is thrown away: keys whose order is not known may be put where
-            later searches of this view find them. Otherwise an environment that needs this is not opened for writing.
+        guess_orders: allow keys whose order is not known to be inserted where later searches of this open environment
+            find them; for the files of a temporary view that is thrown away. Otherwise an environment that needs this
+            is not opened for writing.
         extinction_filters: filters of extinct records by Java class name; they are called with the serialized filter
             and a key.
-        extinction_status: called with the name of a database and a key (in an index: the primary key). It tells whether
-            the application has discarded the record or is about to, like JE's ExtinctionFilter. The cleaner then drops
-            the record without waiting for the task, and a missing file of such a record is not an error.
+        extinction_status: called with the name of a database and a key (in an index: the primary key). Returns whether
+            the application has discarded the record or is about to, like JE's ExtinctionFilter. The cleaner drops such
+            a record without waiting for the task, and it is no error if the file of such a record is missing.
         before_writing: called with the databases that recovery has found, before anything on disk changes. If it
             raises, opening ends and nothing has changed.
-        when_counted: called at the same time with the utilization of each file that recovery has counted.
+        when_counted: called directly after ``before_writing`` with the utilization that recovery has counted.
         clock: gives milliseconds since 1970; None for the system clock.
     """
 
@@ -206,7 +207,7 @@ class EnvironmentConfig:
             if known is None or (known.field == "cache_bytes" and self.cache_is_fixed):
                 continue
             value = known.parse(name, text.strip())
-            # JE uses the size, and the share only if the size is 0.
+            # As in JE, je.maxMemory has precedence over je.maxMemoryPercent, unless it is 0.
             if name == _MEMORY_PERCENT:
                 changes.setdefault(known.field, share_of_heap(int(str(value))))
             elif name != _MEMORY or value:
@@ -255,7 +256,7 @@ class _Parameter:
             return text.lower() == "true"
         try:
             value = _duration_ms(text) if self.kind == "ms" else int(text)
-        # Not a number, more digits than Python reads, or infinite.
+        # The text is not a number, has more digits than Python converts, or is infinite.
         except (ValueError, OverflowError):
             raise UsageError(f"{name} is a number", found=_shown(text)) from None
         if not self.least <= value <= self.most:

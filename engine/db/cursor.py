@@ -1,12 +1,13 @@
 """A cursor: a position among the records of a database (R-TXN-20).
 
-It stands on a record, or on none. It remembers the key, so it survives splits, compression and the deletion of its own
-record: ``next`` continues after that key. A search without a result leaves the cursor where it was, with its lock.
+It stands on a record, or on none. It remembers the key of its record, so it survives splits, compression and the
+deletion of this record: ``next`` continues after the key. A search without a result leaves the cursor where it was,
+with its lock.
 
 Each movement takes a ``LockMode``. With ``READ_COMMITTED``, as a mode or as the isolation, the lock on a record is
 released when the cursor leaves it. Without a transaction no lock is kept.
 
-Example: all data items of a key from a given one on::
+Example: all data items of a key, beginning at a given data item::
 
     with db.cursor(txn) as cursor:
         found = cursor.search_both_range(b"key", b"from")
@@ -56,7 +57,7 @@ class Cursor:
         """Another cursor of the same transaction.
 
         Arguments:
-            same_position: it stands on the same record; otherwise on none.
+            same_position: the new cursor stands on the same record; otherwise on none.
         """
         self._handle.check()
         other = Cursor(self._handle, self._txn)
@@ -163,7 +164,8 @@ class Cursor:
                 if not found:
                     break
                 moved, at = moved + len(found), found[-1].key
-            # While this cursor waited for the lock, the transaction that held it may have undone the record.
+            # While this cursor waited for the lock, the transaction that held the lock may have removed the record by
+            # an abort; then move again.
             if at is None or not moved or self._exact(at, lock) is not None:
                 return moved
 
@@ -306,7 +308,7 @@ class Cursor:
         return locker, len(locker.locks)
 
     def _stand(self, found: ScannedRecord, locker: Txn | None, lock: LockMode, held: int) -> Record | None:
-        # Only after the new record is locked: if there is no record, the cursor keeps its place and its lock.
+        # The old lock is released only now, after the new record is locked.
         left, self._held = self._held, None
         self._at = found
         if locker is not None and _is_brief(locker, lock):

@@ -16,8 +16,8 @@ flusher       the two intervals            every je.log.flushNoSyncInterval writ
                                            syncs, each only if a transaction has committed since (R-LOG-27)
 ============  ===========================  =======================================================================
 
-A thread that fails makes the environment invalid: the next write is refused with the reason, and ``close`` raises it.
-Without its thread the environment does not go on. ``stop`` waits until the current work is done.
+A thread that fails makes the environment invalid: the next write is refused with the error of the thread as its cause,
+and ``close`` raises the error. ``stop`` waits until the current work is done.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Daemon:
             self._woken.wait(self._period_s)
             if self._stopping:
                 return
-            # Before the work: a wake-up during the work then triggers another round.
+            # Clear before the work, so that a wake-up during the work triggers another round.
             self._woken.clear()
             try:
                 self._work()
@@ -180,10 +180,10 @@ class Daemons:
 
 
 class CleanerWork:
-    """Cleans the files that are worth it. If no other checkpoint is due, takes the one that lets the cleaned files be
-    deleted.
+    """Cleans the files that are worth cleaning. In an idle environment it also takes a checkpoint, so that the cleaned
+    files can be deleted.
 
-    Before that it discards the ranges of records that a master has discarded.
+    Before cleaning, a round discards the records of committed extinction tasks.
 
     Arguments:
         parts: the parts of the environment.
@@ -215,7 +215,8 @@ class CleanerWork:
             parts.extinctions.run()
         cleaned = cleaner.clean(stop=self._stopping)
         if idle and not cleaned and cleaner.states.ready() and not self._stopping():
-            # There are no writes, so no checkpoint would come that lets the files be deleted (R-CKPT-3).
+            # Nothing is being written, so no other checkpoint will follow. Cleaned files are deleted after a checkpoint
+            # (R-CKPT-3).
             parts.checkpointer.run("cleaner", force=True, wait=False)
         return cleaned
 
@@ -256,7 +257,7 @@ class Flusher:
             self._last_sync = self._last_write = now
             if commits != self._synced:
                 self._writer.flush(sync=True)
-                # The count from before the flush: a commit in between is covered by the next round.
+                # The count was read before the flush, so the next round covers commits since then.
                 self._synced = self._written = commits
         elif _is_due(now, self._last_write, self._no_sync_ms):
             self._last_write = now

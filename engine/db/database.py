@@ -51,7 +51,7 @@ class Database:
         self.handle = Handle(engine, state, self._writer)
         self.state = state
         self._plain = state.order.plain
-        # The log does not record this: as in JE, each handle declares it again.
+        # The log does not record whether a database is transactional; as in JE, each handle sets it again.
         if not engine.read_only and not state.internal:
             state.transactional = engine.config.transactional and not state.deferred
         state.handles += 1
@@ -124,10 +124,10 @@ class Database:
         return data
 
     def _require_shown(self, key: bytes) -> None:
-        """Find a key whose order must be learned, so that the following search finds it.
+        """If the order of keys is learned, find the key by a walk, so that the following search begins at its node.
 
         Raises:
-            UnknownOrderError: no node has the key; to the class it may equal another key.
+            UnknownOrderError: no node has the key, but the Java class may treat another key as equal to it.
         """
         learned = self.state.order.learned
         if learned is None:
@@ -271,7 +271,8 @@ class Database:
         """Number of records, by walking over all leaf nodes; records are not read.
 
         Arguments:
-            told: called now and then with the number of records so far, and with the share of the tree done, 0 to 1.
+            told: called now and then with the number of records so far, and the share of the tree counted so far, 0 to
+                1.
         """
         slots = self.slots()
         total = due = 0

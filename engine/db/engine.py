@@ -83,7 +83,7 @@ class Engine:
         self._lock: WriterLock | Lock | None = None
         self.stopped = False
         try:
-            # Before the files are listed.
+            # Lock before the files are listed, so that no other process changes them.
             self._lock = lock_for_reading(storage) if self.config.read_only else lock_for_writing(storage, self.config)
             self.parts = open_parts(storage, self.config, listener)
         except BaseException:
@@ -106,7 +106,7 @@ class Engine:
         self.ends = TxnEnds(parts, self.daemons)
         self._limited = bool(self.config.max_disk or self.config.free_disk)
         self._flips = -1
-        # Last: from here on other threads use the parts.
+        # Start the threads last, because they use the parts.
         self.daemons.start()
 
     @property
@@ -221,7 +221,7 @@ class Engine:
         # The Aborts are part of the stream, so that replicas end these transactions as well.
         for txn in [txn for txn in self.open_transactions() if txn.id < 0]:
             txn.vlsn, txn.end = NEXT_VLSN, None
-            # Recovery has registered nothing for it; otherwise a database that the transaction created would stay.
+            # Recovery registers no end actions. Without them a database that the transaction created would stay.
             self.ends.restore(txn)
             self.abort(txn)
 
@@ -287,18 +287,18 @@ class Engine:
 
         Raises:
             RefusedError: transactions were open; they have been aborted, except prepared ones, which stay open.
-            JetoolError: a background thread has failed with it; in that case no closing checkpoint was taken.
+            JetoolError: the error of a background thread that has failed; then no closing checkpoint was taken.
         """
         if self.stopped:
             return
         self.stopped = True
-        # First: no thread may begin a checkpoint while the parts are taken down.
+        # Stop the threads first: none may begin a checkpoint while the parts are closed.
         self.daemons.stop()
         left: list[int] = []
         try:
             writer = self.writer
             if writer is not None and not writer.failed:
-                # Before the checkpoint, so that the log ends with nothing left to undo.
+                # End transactions before the checkpoint, so that the log ends with nothing left to undo.
                 left = self._end_transactions()
                 self._remove_temporary()
                 # Nothing was logged after the last CkptEnd: another checkpoint would record the same state.
@@ -310,7 +310,7 @@ class Engine:
         finally:
             self._release()
         if self.daemons.failure is not None:
-            # Only now: the lock must be released whatever error the thread has met.
+            # Raised after the release of the lock, which must not depend on errors of threads.
             raise self.daemons.failure
         if left:
             raise RefusedError(
@@ -323,7 +323,7 @@ class Engine:
         """Stop as a crash would: nothing more is written. For drills."""
         self.stopped = True
         if self.writer is not None:
-            # Before the threads end: the work that they still do must not reach the log.
+            # Refuse writes before stopping the threads: their remaining work must not reach the log.
             self.writer.invalidate(RefusedError("the environment has been stopped"))
         self.daemons.stop()
         if self.writer is not None:
@@ -337,13 +337,14 @@ class Engine:
             try:
                 return self.txns.commit(locker, durability)
             finally:
-                # If the group has not acknowledged it, the caller gets the error; here it is committed all the same.
+                # Also if the group has not acknowledged the commit: the caller gets the error, but here the transaction
+                # is committed.
                 if self.ends.waiting and locker.state is TxnState.COMMITTED:
                     self.ends.committed(locker)
                 finished = True
         except BaseException as error:
             if not finished:
-                # It is committed, but memory may not reflect all of it.
+                # The transaction is committed, but its end actions did not all run, so memory may be wrong.
                 self.ctx.fail(error)
             raise
 
@@ -375,7 +376,7 @@ class Engine:
         if self.config.run_checkpointer is False or not self.checkpointer.is_due():
             return
         if self.daemons.checkpointer is not None:
-            # A writer does not wait for a checkpoint that becomes due through its write.
+            # The thread takes the checkpoint; the writer whose write made it due does not wait.
             self.daemons.checkpointer.wake()
             return
         self.compressor.run()

@@ -62,7 +62,7 @@ class Environment:
     ) -> None:
         storage: Storage = DiskStorage(home) if isinstance(home, (str, Path)) else home
         self.engine = Engine(storage, config or EnvironmentConfig(), listener)
-        # By database, so that every handle of a primary maintains its secondaries.
+        # The dependents by database id: all handles of a primary share them and maintain the same secondaries.
         self._dependents: dict[int, Dependents] = {}
 
     def __enter__(self) -> Environment:
@@ -127,7 +127,7 @@ class Environment:
         engine.check_open()
         with engine.latch:
             if engine.locks.is_idle():
-                # Nothing is uncommitted, and the latch keeps it so.
+                # No lock is held, so every name is committed, and the latch prevents new locks.
                 return self._handle(name, engine.catalog.by_name(name))
         locker = engine.passing_locker() if txn is None else txn.inner
         try:
@@ -168,11 +168,11 @@ class Environment:
     def open_secondary(
         self, name: str, primary: Database, config: SecondaryConfig, txn: Transaction | None = None
     ) -> SecondaryDatabase:
-        """A handle of a secondary of a database, which is maintained from now on. See ``engine.db.secondary``.
+        """Open a secondary of a database; the secondary is maintained from now on. See ``engine.db.secondary``.
 
         Arguments:
             config: its key creator, and whether to create and fill it.
-            txn: the transaction that creates and fills it; otherwise this takes two transactions of its own.
+            txn: the transaction that creates and fills it; None uses one transaction for each of the two steps.
 
         Raises:
             NotFoundError: no database has that name, and ``create`` is not set.
@@ -209,7 +209,7 @@ class Environment:
         self._prepare_extinction(name)
         with write_operation(engine, inner_of(txn)) as locker:
             state = engine.naming.remove(name, locker)
-            # Only at the commit: until then an abort must find the records again.
+            # The records are removed only after the commit, because an abort must restore them.
             engine.ends.at_end(locker, committed=lambda: engine.naming.finish_removal(state))
 
     def rename_database(self, old: str, new: str, txn: Transaction | None = None) -> None:
@@ -259,8 +259,8 @@ class Environment:
         """Discard all records with ``begin <= key < end``, at the cost of a scan of the nodes.
 
         The keys must never be used again: reading or writing a record of the range afterwards is undefined. Records
-        that other transactions have locked are discarded when these have ended. In a group only the master may do this,
-        and all nodes follow. See ``engine.db.extinction``.
+        that other transactions have locked are discarded when these transactions have ended. In a group only the master
+        may call this; all nodes then discard their copies. See ``engine.db.extinction``.
 
         Arguments:
             databases: by name.
@@ -268,8 +268,8 @@ class Environment:
             label: a description that is stored in the log.
 
         Returns:
-            The id of the task. It is listed by ``extinctions`` until it is finished, at the second checkpoint at the
-            latest.
+            The id of the task. ``extinctions`` lists the task until it is finished, which takes two checkpoints at
+            most.
 
         Raises:
             RefusedError: the environment belongs to a replication group, and this node is not its master.
@@ -358,7 +358,7 @@ class Environment:
 
         Raises:
             RefusedError: transactions were open; they have been aborted, except prepared ones, which stay open.
-            JetoolError: a background thread has failed with it; in that case no closing checkpoint was taken.
+            JetoolError: the error of a background thread that has failed; then no closing checkpoint was taken.
         """
         self.engine.close()
 
@@ -373,7 +373,7 @@ class Environment:
         engine = self.engine
         if not engine.replicated or engine.database(EXTINCT_SCANS) is not None or engine.database(name) is None:
             return
-        # In a transaction of its own, as JE's masters create it, so that it stays if the removal aborts.
+        # Create it in a transaction of its own, as JE's masters do, so that it stays if the removal aborts.
         with write_operation(engine, None) as locker:
             engine.naming.create(EXTINCT_SCANS, DatabaseOptions(), locker, internal=True)
 

@@ -115,12 +115,12 @@ class Extinctions:
         """Finish the removal of databases that have already lost their name."""
         parts = self._parts
         for task_id, task in self._all():
-            # If it still has a name, the removal has not committed and the database stays.
+            # If the database still has a name, its removal has not committed, and the database stays.
             if isinstance(task, RecordExtinction) or parts.naming.names_of(task.db_id):
                 continue
             db = parts.catalog.by_id(task.db_id)
             if db is not None:
-                # The MapLN before the task: after a crash in between, the task finds nothing left to do.
+                # Delete the MapLN before the task: after a crash in between, only the task is left to delete.
                 parts.naming.finish_removal(db)
             self._write(task_id, Payload(None, EXTINCT_SCAN))
 
@@ -171,7 +171,7 @@ class Extinctions:
     # The methods of a checkpoint participant.
 
     def checkpoint_begins(self) -> bool:
-        """Try again to discard records that were locked; releases no file."""
+        """Discard records that were locked at the last attempt. Returns False: this participant releases no file."""
         self.run()
         self._handed_over = set(self._discarded)
         return False
@@ -196,7 +196,7 @@ class Extinctions:
             return _tasks(parts.ctx, parts.catalog, parts.locks.is_free)
 
     def _is_known(self, task: RecordExtinction) -> bool:
-        """Whether it is known which records the task covers."""
+        """Whether the filter and the orders of keys are known, and so the records that the task covers."""
         if task.filter is not None and comparator_name(task.filter) not in self._parts.filters:
             return False
         with self._parts.ctx.latch:
@@ -287,8 +287,8 @@ class Extinctions:
         parts.txns.commit(txn)
 
     def _database(self) -> DatabaseState:
-        """The database of tasks. It is created if a JE without such tasks made the environment; in a group its
-        master creates it.
+        """The database of tasks. It is created if it is missing, as in environments of JE releases without such tasks;
+        in a group the master has created it.
         """
         parts = self._parts
         with parts.ctx.latch:

@@ -1,12 +1,11 @@
 """How much memory is free, and how much of it an environment's cache takes by default.
 
 The default cache is two per cent of the free memory, at least 64 MiB: 430 MB if 21 GB are free. The estimate leaves
-room for long keys; with short keys two thirds of it are used. A log without a checkpoint is replayed in the cache; if
-the cache is too small, the same nodes are read again and again. While an environment is open, maps of log files may
-take a further eighth of it (``engine.storage.disk``).
-je.maxMemoryPercent is a share of a JVM's heap; here it is a share of a quarter of the free memory: the usual 60 gives
-3.2 GB of 21. In a container the memory limit of its control group (version 1 or 2) applies, less the memory its
-processes use.
+room for long keys; with short keys two thirds of the cache are used. A log without a checkpoint is replayed in the
+cache; if the cache is too small, the same nodes are read again and again. While an environment is open, maps of log
+files may take a further eighth of the cache size (``engine.storage.disk``). je.maxMemoryPercent is a percentage of a
+JVM's heap. Here it is a percentage of a quarter of the free memory: its usual value of 60 gives 3.2 GB if 21 GB are
+free. In a container the memory limit of its control group (version 1 or 2) applies, less the memory its processes use.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Lower packages call upwards through protocols that they define; this module connects the implementations. The
 utilization tracker is the writer's observer and the recovery hook. Utilization and VLSN index are checkpoint
-participants. The compressor tells which slots are locked. Naming writes the MapLN of a root that has grown.
+participants. The compressor gives the trees access to the locks of slots. Naming writes the MapLN of a database whose
+tree has grown by a level.
 """
 
 from __future__ import annotations
@@ -127,8 +128,8 @@ class EnvironmentParts:
 
     @property
     def records_after_damage(self) -> int:
-        """Number of intact records after the damage that ends the log; only records of users' databases outside
-        transactions.
+        """Number of intact records after the damage that ends the log. Only records outside transactions, in databases
+        of users that are not temporary, count.
         """
         records = () if self.tail is None else self.tail.after.records
         if not records:
@@ -153,16 +154,16 @@ class EnvironmentParts:
         config = self.config
         expiration = ExpirationProfile(self.ctx, self.catalog, self.records, self.txns, end_lsn)
         self.ctx.expiring = expiration
-        # Before utilization: its summaries count the records that expiration writes.
+        # Expiration comes before utilization, whose summaries then count the records that expiration writes.
         self.checkpointer.participants += [expiration, self.utilization]
         self.extinctions = self._make_extinctions()
         self.checkpointer.participants.append(self.extinctions)
-        # Last: the other participants write first, and the cleaner's files may be deleted only when all have ended.
+        # The cleaner comes last: it may delete files only after all other participants have ended.
         self.cleaner = self._make_cleaner(expiration)
         self.checkpointer.participants.append(self.cleaner)
-        # Before the summaries are loaded: those of reserved files do not count.
+        # Load the cleaner's file states before the summaries: summaries of reserved files do not count.
         self.cleaner.load()
-        # Before the writer: the stored summaries must be loaded when the first entry is counted.
+        # Load the stored summaries before the writer exists, which counts its first entry on top of them.
         self.utilization.load()
         self.writer = LogWriter(
             self.ctx.access,
@@ -175,7 +176,7 @@ class EnvironmentParts:
             data_directories=data_directories,
             clock=self.clock,
             version=self.ctx.log_version,
-            # From the first entry on: every logged entry must be counted.
+            # Connected here, because every logged entry must be counted from the first one on.
             observer=self.utilization,
             group=GroupSettings(
                 timeout_ms=config.fsync_timeout_ms,
@@ -190,7 +191,7 @@ class EnvironmentParts:
         self.ctx.root_logged = self._root_logged
         self.naming.removed = self.utilization.count_removed
         roots = [root_in_memory(db) for db in self.catalog.loaded()]
-        # Last: this logs nodes, so everything above has to be connected.
+        # ``settle`` comes last: it logs nodes, so everything above has to be connected.
         settle(self.ctx, [root for root in roots if root is not None])
 
     def _make_cleaner(self, expiration: ExpirationProfile) -> Cleaner:

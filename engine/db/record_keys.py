@@ -27,7 +27,7 @@ def comparable_key(state: DatabaseState, key: bytes, data: bytes = b"") -> Key:
 
 
 def key_and_data(state: DatabaseState, key: Key, data: bytes) -> tuple[bytes, bytes]:
-    """Key and data in the application's form; for a prefix-only key of an upper node the data is empty."""
+    """Key and data in the application's form; the data is empty for a prefix-only key (see ``engine.tree.keys``)."""
     if state.order.plain:
         return key, data
     if not state.duplicates:
@@ -51,7 +51,7 @@ def key_bounds(state: DatabaseState, key: bytes) -> tuple[Key, Key]:
 
 
 def range_key(state: DatabaseState, key: bytes) -> Key:
-    """Where the records of a key begin; with duplicates, where those of its first data item do.
+    """The comparable key at which the records of a key begin; with duplicates it sorts before or at the first one.
 
     Raises:
         UnknownOrderError: the order had to be learned, and no node shows where the key belongs.

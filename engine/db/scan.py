@@ -103,7 +103,7 @@ class RecordWalker:
         while True:
             with self._engine.ctx.latch:
                 step = self._step(key, inclusive, limit)
-            # Without the latch, and while no node is in use: the evictor may remove any node.
+            # Evict after the latch is released, when this walk uses no node.
             self._engine.keep_budget()
             is_known = self._state.order.learned is None
             if (
@@ -149,7 +149,8 @@ class RecordWalker:
 
     def _step(self, key: Key | None, inclusive: bool, limit: int) -> ScanBatch:
         node, index = self._place(key, inclusive)
-        # A backward walk enters the gap from its far end, so it has to lock that end before its first record.
+        # A backward walk begins at the upper end of a gap. The record after the gap guards it, so lock that record
+        # first.
         if self._backward and self._lock_type in _RANGES:
             wait_lsn = self._lock_range(end_marker(self._state) if node is None else self._gap(node, index + 1))
             if wait_lsn != NULL_LSN:
@@ -206,8 +207,8 @@ class RecordWalker:
         return bool(key < self._bound if self._backward else key >= self._bound)
 
     def _lock_beyond(self, node: BIN, index: int) -> int:
-        """Take the lock on the record after the last one, which guards only the gap before it."""
-        # In a backward walk the gap was locked together with the record after it.
+        """Lock the record after the last one of the walk, for the gap in front of it."""
+        # A backward walk has already locked the gap.
         if self._backward or self._lock_type not in _RANGES:
             return NULL_LSN
         return self._lock_range(self._gap(node, index))
@@ -229,7 +230,9 @@ class RecordWalker:
         return node, bisect_left(node.keys, key) if inclusive else bisect_right(node.keys, key)
 
     def _has_expired(self, node: BIN, index: int, now_ms: int) -> bool:
-        """Whether a record has expired; a transaction still sees expired records that it has locked (R-CLN-50)."""
+        """Whether a record has expired; a transaction still sees records that expired after it locked them
+        (R-CLN-50).
+        """
         if not is_expired(node.expirations[index], now_ms):
             return False
         locker, lsn = self._locker, node.lsns[index]
@@ -253,7 +256,7 @@ class RecordWalker:
         granted = locks.lock(lsn, passing, self._lock_type, wait=False)
         if granted is Grant.DENIED:
             return lsn
-        # Granted means committed, which is all that this read needs to know.
+        # If the lock is granted, the version is committed; this read needs no more.
         locks.release(lsn, passing)
         return NULL_LSN
 
@@ -386,7 +389,7 @@ _BATCH: Final = 1 << 20
 
 
 def lock_of(locker: Txn | None, mode: LockMode) -> LockType | None:
-    """The lock that one operation takes; None reads without a lock, committed or not."""
+    """The lock that one operation takes; None reads without a lock, including uncommitted records."""
     if mode is LockMode.READ_UNCOMMITTED:
         return None
     if mode is LockMode.READ_COMMITTED:

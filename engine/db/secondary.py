@@ -118,7 +118,7 @@ class SecondaryDatabase:
         self._state = database.state
         self._reader = EntryReader(database.handle, primary.handle, self._keys if _creates(config) else None)
         self._foreign: Handle | None = None
-        # Until it is filled it lacks entries, and may have some that the filling has not reached yet.
+        # While False, entries may be missing, or exist before ``populate`` reaches their records: neither is damage.
         self._populated = False
         primary.handle.writer.dependents.secondaries.append(self)
         if config.foreign_key_database is not None:
@@ -218,7 +218,7 @@ class SecondaryDatabase:
         return partial(self._maintain, change, old - new, new - old, old & new if retimed else set())
 
     def referred_deleted(self, key: bytes, locker: Txn) -> None:
-        """Handle the coming deletion of a record of the foreign key database."""
+        """Called before a record of the foreign key database is deleted: refuse, or change the referring records."""
         action, primary = self._config.on_foreign_delete, self._primary
         lock_type = LockType.READ if action is ForeignKeyDelete.ABORT else LockType.WRITE
         for primary_key in self._primary_keys(key, locker, lock_type):
@@ -281,7 +281,7 @@ class SecondaryDatabase:
         present = RecordWalker(self._engine, self._state, locker, LockType.WRITE, backward=False).exact(at)
         if present is not None and present.data == data:
             self._engine.records.delete(self._state, at, locker, Payload(None, USER))
-        # An entry that expires may have gone before its record.
+        # An entry with an expiration may disappear before its record.
         elif self._populated and not change.expiration_before:
             raise self._corrupt(key, change.key, "it is missing")
 

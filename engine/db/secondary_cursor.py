@@ -1,9 +1,9 @@
 """A cursor over a secondary: each movement finds an entry and returns the record that it leads to.
 
-A writer locks the record first and then its entries. A reader that kept the lock on an entry while it waits for the
-record would deadlock with it. So, as in JE, the reader waits until the entry is committed but keeps no lock on it,
-locks the record, and checks that the entry still leads there; if not, it continues with the next entry. A serializable
-transaction keeps the locks on entries, which guard the gaps between them.
+A writer locks the record first and then its entries. A reader that kept its lock on an entry while waiting for the
+record could deadlock with the writer. So, as in JE, the reader waits until the entry is committed but keeps no lock on
+it, locks the record, and checks that the entry still leads there; if not, it continues with the next entry. A
+serializable transaction keeps the locks on entries, which guard the gaps between them.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ class SecondaryCursor:
         """The record that an entry leads to; None if the entry was deleted meanwhile."""
         if self._txn is not None:
             return self._reader.record(entry, self._record, lock)
-        # Locks for one call only: the entry must not change between reading the entry and the record.
+        # Without a transaction, hold locks for this call, so that the entry does not change while its record is read.
         engine = self._reader.primary.engine
         passing = Transaction(engine, engine.passing_locker())
         try:

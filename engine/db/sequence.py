@@ -65,7 +65,7 @@ class Sequence:
 
     Arguments:
         engine, state, key: where its record is.
-        config: options.
+        config: how it is opened.
         txn: the transaction that creates it; None: a transaction of its own.
         check: raises if the database's handle or the environment is closed.
 
@@ -198,7 +198,7 @@ class Sequence:
             engine.records.put(
                 self._state, self._at, user_payload(encode_sequence(taken), 0), locker, PutMode.OVERWRITE
             )
-        # Only now: if the commit fails, no number was given out.
+        # Set after the commit: if it fails, no number was given out.
         self._record = taken
         self._next, self._last = record.stored, taken.stored - sign
 

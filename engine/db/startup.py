@@ -103,7 +103,7 @@ class WriterLock:
         """Release the lock. Releasing twice is harmless."""
         if self._lock is None:
             return
-        # Before the name is removed: until then a second writer of this process is still refused.
+        # Release the file lock before removing the entry in ``_open_for_writing``, which refuses writers until then.
         self._lock.release()
         self._lock = None
         with _open_mutex:
@@ -129,7 +129,8 @@ def lock_for_writing(storage: Storage, config: EnvironmentConfig) -> WriterLock:
 def lock_for_reading(storage: Storage) -> Lock | None:
     """Keep other processes' cleaners from deleting files; None if there is no lock file (none is created).
 
-    If a cleaner is deleting files just now, this waits a moment; the cleaner checks for readers first.
+    If a cleaner is just deleting files, this waits up to a second. A cleaner deletes only while no reader holds the
+    lock.
     """
     for _ in range(_DELETION_WAITS if storage.stat(LOCK_FILE) is not None else 0):
         try:
@@ -179,11 +180,11 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
         # Only a header was written: the crash came before the first entry.
         return _create(storage, config, listener)
     if not config.read_only:
-        # Before recovery, which may take long, and before anything on disk changes.
+        # Check before recovery, which may take long, and before anything on disk changes.
         _check_tail(storage, config, tail)
     ctx = make_context(config, LogAccess(storage, files.files))
     if not config.read_only:
-        # Never older than the existing files: versions ascend with file numbers (je-log-format.md 3.6).
+        # New files never get an older version: versions ascend with file numbers (je-log-format.md 3.6).
         ctx.log_version = continued_in(tail.version)
     utilization, stream = UtilizationTracker(ctx), VLSNHook(config.vlsn_limits)
     recovery = _recovery(ctx, tail, config, listener, HookGroup(utilization, stream))
@@ -192,7 +193,7 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
         parts = EnvironmentParts(config, ctx, catalog, utilization, recovery.result, listener)
         parts.tail = tail
         if not config.read_only:
-            # Needs the catalogue, to tell users' databases from JE's own and from temporary ones.
+            # This check needs the catalog, to distinguish users' databases from JE's own and from temporary databases.
             _check_records(parts, tail)
             if config.before_writing is not None:
                 config.before_writing(catalog)
@@ -207,7 +208,7 @@ def open_parts(storage: Storage, config: EnvironmentConfig, listener: Listener) 
         if ctx.spill is not None:
             ctx.spill.close()
         raise
-    # Not earlier: recovery may use all of the memory.
+    # Allow maps only after recovery, which may use all of the memory.
     allow_maps(maps_bytes(config.cache_bytes))
     return parts
 
@@ -236,7 +237,7 @@ def _mark_damaged(parts: EnvironmentParts, error: DamageError) -> None:
     """
     if parts.writer is None or parts.writer.failed:
         return
-    # First: nothing more may be logged while the marker is being written.
+    # Stop the writer first: nothing more may be logged while the marker is being written.
     parts.writer.invalidate(error)
     now_ms = parts.clock()
     said = f"#{time.strftime('%a %b %d %H:%M:%S UTC %Y', time.gmtime(now_ms // 1000))}\nlsn={error.lsn}\n"
@@ -300,12 +301,12 @@ def _check_records(parts: EnvironmentParts, tail: Tail) -> None:
 def _make_writable(parts: EnvironmentParts, tail: Tail, stream: VLSNHook, files: LogFiles) -> None:
     """Apply on disk what recovery has done in memory."""
     storage, found = parts.ctx.access.storage, parts.recovery
-    # Before anything is logged: the next recovery must not redo what this one has undone (R-RB-32).
+    # Set the bits before anything is logged: the next recovery must not redo what this one has undone (R-RB-32).
     set_invisible(parts.ctx.access, found.rolled_back)
     _clear_after(parts.ctx.access, tail, files)
     if tail.cut_bytes:
         file = storage.open_rw(tail.last_file.path)
-        # Before the first write: otherwise old bytes could follow the new entries as if they belonged to them
+        # Truncate before the first write; otherwise the old bytes could continue the log after the new entries
         # (R-LOG-33).
         file.truncate(offset_of(tail.end_lsn))
         # The cut must be durable before anything is appended after it.
@@ -314,7 +315,7 @@ def _make_writable(parts: EnvironmentParts, tail: Tail, stream: VLSNHook, files:
     # A file has one log version, and an ImmutableFile entry ends its file (R-LOG-34).
     new_file = tail.immutable or tail.version < parts.ctx.log_version or parts.config.force_new_file
     parts.attach_writer(tail.end_lsn, tail.last_lsn, new_file=new_file, data_directories=files.data_directories)
-    # Before names are finished: these transactions may hold locks on names.
+    # Restore open transactions before naming operations are finished: they may hold locks on names.
     _resurrect(parts)
     if tail.version < PRIOR_VERSION:
         _put_names_into_map_lns(parts)
@@ -323,7 +324,7 @@ def _make_writable(parts: EnvironmentParts, tail: Tail, stream: VLSNHook, files:
         _open_vlsn_index(parts, stream)
     changed = parts.writer is not None and parts.writer.entries > 0
     if changed or not found.last_entry_is_ckpt_end or parts.config.force_checkpoint:
-        # So that the next recovery starts here and need not repeat this work (R-REC-64).
+        # Take a checkpoint, so that the next recovery starts here and need not repeat this work (R-REC-64).
         parts.checkpointer.run("recovery", force=True, minimize=True)
 
 
@@ -366,10 +367,10 @@ def _open_vlsn_index(parts: EnvironmentParts, stream: VLSNHook) -> None:
     if parts.cleaner is not None:
         # The head of the index must be truncated before the files are deleted (R-VLSN-54).
         parts.cleaner.stream = parts.vlsn_index
-    # First: the utilization summaries that follow count what it stores (R-CKPT-19).
+    # The index is the first participant: utilization summaries must count the records that it stores (R-CKPT-19).
     parts.checkpointer.participants.insert(0, VLSNParticipant(parts.vlsn_index))
     assert parts.writer is not None
-    # Only now: entries logged before this are not part of the stream.
+    # Connected after all local entries are logged, which are not part of the stream.
     parts.writer.stream = EnvironmentStream(parts.vlsn_index)
 
 
@@ -381,7 +382,7 @@ def _rebuild(parts: EnvironmentParts, stored: StoredIndex) -> None:
     collector = StreamCollector(parts.config.vlsn_limits, first_of(stored))
     tell_stream(parts.ctx.access, whole, collector)
     if collector.range.is_empty:
-        # The old range began after the end of the log, so it is of no use.
+        # The range of the old index begins after the end of the log: collect the stream without it.
         collector = StreamCollector(parts.config.vlsn_limits)
         tell_stream(parts.ctx.access, whole, collector)
     replace_index(stored, collector)
@@ -404,7 +405,7 @@ def _resurrect(parts: EnvironmentParts) -> None:
     51).
     """
     for found in parts.recovery.resurrected.values():
-        # No timeout: its master or coordinator may decide much later (R-REC-42).
+        # No timeout: the transaction's master or coordinator may decide much later (R-REC-42).
         txn = Txn(found.txn_id, lock_timeout_ms=0)
         txn.state = TxnState.PREPARED if found.prepare is not None else TxnState.OPEN
         txn.first_lsn, txn.last_lsn = found.first_lsn, found.last_lsn
@@ -419,7 +420,7 @@ def _resurrect(parts: EnvironmentParts) -> None:
 
 def _finish_naming(parts: EnvironmentParts) -> None:
     """Finish committed removals, truncations and renames; remove temporary databases (R-REC-60 to R-REC-62)."""
-    # The Commit is in the log, but the MapLN is not: the crash came between the two (R-REC-61).
+    # Their Commits are in the log, but the changes of their MapLNs are not: a crash came in between (R-REC-61).
     for db_id in sorted(parts.recovery.databases_removed):
         state = parts.catalog.by_id(db_id)
         if state is not None:
@@ -446,9 +447,9 @@ def _finish_naming(parts: EnvironmentParts) -> None:
 def _is_temporary(parts: EnvironmentParts, name: str, state: DatabaseState | None) -> bool:
     """Whether a name is that of a temporary database, which must not outlive its process.
 
-    A name without a MapLN, written outside a transaction, also belongs to a temporary database: a crash came between
-    the two. JE keeps the name and cannot open it. A name written by a transaction has lost its MapLN, which ``verify``
-    reports.
+    A name without a MapLN that was written outside a transaction also belongs to a temporary database: a crash came
+    before the MapLN was logged. JE keeps the name and cannot open the database. If a transaction wrote the name, its
+    MapLN is lost, which ``verify`` reports.
     """
     if state is not None:
         return state.temporary

@@ -66,7 +66,7 @@ class AloneGate:
 
     def stamp(self, *, awaited: bool) -> Stamp:  # noqa: ARG002 - of the protocol
         """The DTVLSN is the entry's own VLSN, since a majority of one has it."""
-        # Called under the log write latch: this is the VLSN of the entry itself.
+        # Under the log write latch the last allocated VLSN is that of the entry.
         vlsn = self._index.latest_allocated
         return Stamp(vlsn, self._master_id, vlsn)
 

@@ -57,7 +57,7 @@ class Transaction:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # It was ended in the block, or prepared, in which case its coordinator decides.
+        # Nothing to do: the block has ended the transaction, or prepared it, and then its coordinator decides.
         if self.inner.state not in (TxnState.OPEN, TxnState.ABORT_ONLY):
             return
         if kind is not None:

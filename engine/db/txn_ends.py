@@ -66,13 +66,13 @@ class TxnEnds:
             lsn = record.last_lsn
 
     def await_discard(self, key: bytes, locker: Txn) -> None:
-        """A transaction of a master has written the task with this key: discard the records here too when it
-        commits.
+        """Discard records when a transaction commits that has written the extinction task with this key, on this node
+        or on the master.
         """
         extinctions = self._parts.extinctions
         assert extinctions is not None
         extinctions.note(sorted_unpack(key)[0])
-        # If there is a cleaner thread, it does the scan, and the replay of the stream does not wait.
+        # If there is a cleaner thread, it discards the records, so that the replay of the stream does not wait.
         cleaning = self._daemons.cleaner
         self.at_end(locker, committed=extinctions.run if cleaning is None else cleaning.wake)
 
@@ -83,7 +83,7 @@ class TxnEnds:
     def committed(self, locker: Txn) -> None:
         """Run the actions of a transaction that has committed."""
         actions, writer = self.take(locker), self._parts.writer
-        # After a failure recovery runs them, and the original error must remain the one that is raised.
+        # After a failure of the writer, the next recovery runs the actions; here they would raise another error.
         if writer is None or not writer.failed:
             for action in actions:
                 action.committed()

@@ -8,9 +8,9 @@ cache. Under the latch it notes the place of each bottom node, or, for nodes in 
 needs no latch: the log does not change, and no file is deleted while it reads. So it sees the database as it was at
 that moment, committed or not, each record once, in no meaningful order.
 
-Example, three bottom nodes at 0x5/0x100, 0x2/0x800 (in memory: ``k`` with its record at 0x1/0x40) and 0x3/0x200: the
-contents of the second were noted; the nodes at 0x3/0x200 and 0x5/0x100 are read in this order, and then the records of
-all three, beginning with the one at 0x1/0x40.
+Example: a tree has bottom nodes at 0x5/0x100, 0x2/0x800 and 0x3/0x200. Only the second is in memory, with the record
+``k`` at 0x1/0x40, so its contents are noted. The scan reads the nodes at 0x3/0x200 and 0x5/0x100, in this order, and
+then the records of all three nodes, beginning with the one at 0x1/0x40.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ class TreeStats(NamedTuple):
 
 
 class PreloadReport(NamedTuple):
-    """What was loaded, and why it ended: ``whole`` (all is loaded), ``full`` (memory limit) or ``late`` (time limit).
+    """What was loaded, and why loading ended: ``whole`` (all is loaded), ``full`` (memory limit), ``late`` (time
+    limit).
 
     Attributes:
         bins, records: number of bottom nodes in memory now, and of records whose data is in memory.

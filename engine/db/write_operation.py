@@ -11,9 +11,9 @@ from engine.txn.txn import Txn, TxnState
 class WriteOperation:
     """One writing operation, a context whose value is its locker (R-TXN-34).
 
-    The locker is one of three. The caller's transaction goes on afterwards. A transaction of the operation's own is
-    committed if the operation succeeds, and aborted otherwise. In a database that is not transactional, the locker
-    writes without a transaction id and releases its locks at the end.
+    The locker is one of three. The caller's transaction stays open afterwards. A transaction of the operation's own is
+    committed if the operation succeeds, and aborted otherwise. In a database that is not transactional, a locker for
+    one operation writes without a transaction id and releases its locks at the end.
 
     This is a class and not a generator, which would make every put and delete a third slower.
 

@@ -51,7 +51,7 @@ class Dependent(Protocol):
         """Call the key creator; the returned function makes the change in a transaction."""
 
     def referred_deleted(self, key: bytes, locker: Txn) -> None:
-        """Handle the coming deletion of a record that foreign keys may refer to."""
+        """Called before a record to which foreign keys may refer is deleted."""
 
 
 class Dependents:
@@ -130,8 +130,8 @@ class RecordWriter:
         between = partial(records_between, self._engine, self._state, low, high, locker=locker)
         if any(between()) or not self.put(key, payload, locker, PutMode.INSERT_ONLY):
             return False
-        # Another transaction may have inserted a different item meanwhile: each waits for the other's item, and one is
-        # refused.
+        # Another transaction may have inserted a different item meanwhile. Then each waits for the lock on the other's
+        # item, and at least one is refused.
         if sum(len(found) for found in between()) > 1:
             self.delete(key, locker)
             return False
@@ -141,7 +141,7 @@ class RecordWriter:
         """Delete a record; False if it does not exist."""
         if not self.dependents:
             return self._engine.records.delete(self._state, key, locker, Payload(None, USER), even_expired=False)
-        # Records that refer to each other in a circle: the deletion that started it is already under way.
+        # The record is being deleted already, by the deletion that led here along foreign keys in a circle.
         if (locker, key) in self._deleting:
             return True
         old = self._locked(key, locker)

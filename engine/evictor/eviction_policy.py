@@ -1,7 +1,7 @@
 """Which nodes leave the cache first (R-EVT-2 to R-EVT-4, R-EVT-8).
 
 Least recently used first, in three rounds: records' cached data of any BIN (*stripping*), then clean nodes, then dirty
-ones, which have to be logged. A node with children in memory and a BIN that cursors stand on stay.
+ones, which have to be logged. Nodes with children in memory stay, and so do BINs on which cursors stand.
 """
 
 from __future__ import annotations

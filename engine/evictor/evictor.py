@@ -56,7 +56,7 @@ class Evictor:
         return self._ctx.used_bytes > self.budget_bytes
 
     def is_critical(self) -> bool:
-        """Whether the budget is exceeded so far that callers must evict and not wait for a thread."""
+        """Whether the nodes exceed the budget by so much that callers must evict too, besides the thread (R-EVT-1)."""
         return self._ctx.used_bytes > self.budget_bytes * _CRITICAL
 
     def keep_room(self) -> None:
@@ -65,11 +65,12 @@ class Evictor:
         if used > self.budget_bytes and used > self._try_at:
             self.run()
             used = self._ctx.used_bytes
-            # Too little was freed: searching the cache at every change would cost more than it frees.
+            # If too little was freed, wait until memory grows: searching the cache at every change would cost more than
+            # it frees.
             self._try_at = used + int(self.budget_bytes * _RETRY) if used > self.budget_bytes else 0
 
     def run(self, target_bytes: int | None = None) -> int:
-        """Evict until the nodes take less than the target, or nothing more may leave.
+        """Evict until the nodes take less than the target, or no other node can be evicted.
 
         Arguments:
             target_bytes: nine tenths of the budget when None.

@@ -2,8 +2,8 @@
 scalars.
 
 ``ByteReader`` never reads past the body: every overrun is a ``FormatError``, and a count or a length is checked against
-the remaining bytes before anything is built from it. ``ByteWriter`` is its mirror: each reads what the other writes.
-The scalars are those of je-log-format.md section 1, packed integers those of 4.1 to 4.3:
+the remaining bytes before anything is built from it. ``ByteWriter`` is its mirror, and writes what ``ByteReader``
+reads. The scalars are those of je-log-format.md section 1, packed integers those of 4.1 to 4.3:
 
 * *Packed* (``pint``, ``plong``; same bytes for equal values): -119..119 in one byte; otherwise a length byte 119 + n
   (or -(119 + n) when negative) and then |v| - 119 in n bytes, little-endian, n as small as possible.
@@ -115,7 +115,7 @@ def reverse_unpack(data: bytes) -> tuple[int, int]:
     Raises:
         FormatError: there is no such value.
     """
-    # At most nine bytes from the end, reversed: an ordinary packed value.
+    # The last nine bytes at most, reversed, begin with an ordinary packed value.
     tail = data[: -LONG_BYTES - 2 : -1]
     if not tail:
         raise FormatError("reverse-packed integer in an empty key")
@@ -257,7 +257,7 @@ class ByteReader:
             FormatError: negative, or more than the rest of the body can hold.
         """
         value = self.packed()
-        # Before a list is built: a damaged count must not allocate memory.
+        # Check before a list is built: a damaged count must not allocate memory.
         if value < 0 or value * least_bytes > self.remaining():
             raise FormatError("impossible count", expected=f"0..{self.remaining() // least_bytes}", found=str(value))
         return value

@@ -269,8 +269,8 @@ CKPT_ENTRIES: Final = _group("ckpt") | _read_by("db_tree")
 ROLLBACKS: Final = _group("rollback")
 # Types at which a syncup can match.
 SYNC_POINTS: Final = _with(SYNC)
-# Outside the stream, but they limit how far back it can be followed: a rollback changes its direction, a checkpoint may
-# be a barrier.
+# Types outside the stream that limit how far back the stream can be followed: a rollback changes its direction, a
+# checkpoint may be a barrier.
 STREAM_MARKS: Final = _read_by("roll_start", "ckpt_end")
 # The types that build a VLSN index: the stream, and the rollbacks of it.
 STREAM_ENTRIES: Final = _with(STREAM) | _read_by("roll_start")

@@ -230,7 +230,7 @@ def examine(data: bytes, pos: int, end: int, version: int, prev_offset: int, *, 
         found = entry_checksum(memoryview(data)[pos : pos + total], version)
         if found != header.checksum:
             return EntryCheck(BAD_CHECKSUM, header, length, header.checksum, found)
-    # Last: only the link of an intact entry can be judged.
+    # Compare the link last, since only the link of an intact entry means something.
     if prev_offset not in (-1, header.prev_offset):
         return EntryCheck(BAD_PREV, header, length, prev_offset, header.prev_offset)
     return EntryCheck(GOOD, header, length, total, total)

@@ -121,7 +121,7 @@ def read_string(reader: ByteReader) -> str | None:
     end = rest.find(0)
     if end < 0:
         raise FormatError("text without its end", expected="00", found=plural(len(rest), "byte"))
-    # Give back the bytes after the text.
+    # Continue after the text: ``rest`` has consumed all bytes.
     reader.pos -= len(rest) - end - 1
     text = rest[:end]
     return None if text == _NULL_STRING else text.replace(ENCODED_NUL, b"\0").decode("utf-8", "surrogateescape")

@@ -153,7 +153,7 @@ class LogAccess:
         number, offset = file_of(lsn), offset_of(lsn)
         if is_null(lsn):
             raise DamageError("a reference to no entry", lsn=format_lsn(lsn), consequence="the log contradicts itself")
-        # The buffer before the file: in between, an entry can only move from the buffer to the file (R-LOG-21).
+        # Search the buffer first: between both searches an entry can only move from the buffer to the file (R-LOG-21).
         data = self.unwritten.find(number, offset) if self.unwritten is not None else None
         version = self.version_of(number, lsn)
         entry = (
@@ -161,7 +161,7 @@ class LogAccess:
             if data is not None
             else self._from_file(number, offset, lsn, version)
         )
-        # Rolled back: a tree that still leads here was not recovered according to the log (R-LOG-42).
+        # The entry was rolled back: a tree that still leads here was not recovered according to the log (R-LOG-42).
         if entry.invisible and not allow_invisible:
             raise DamageError(
                 "an entry that replication rolled back is still referred to",
@@ -215,7 +215,7 @@ class LogAccess:
         if values_at is None or not self._mapped:
             return None
         last = max([lsns[at] for at in chosen])
-        # A node that was just written to is read in the ordinary way, including its entries in the files.
+        # If the latest entry may still be in the buffer, the caller reads all entries in the ordinary way.
         if self._is_unwritten(last >> 32, last + 1):
             return None
         found = values_at(self._mapped, lsns, sizes, chosen, db_id)

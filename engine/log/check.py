@@ -76,7 +76,7 @@ class PairTotals(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """Intact entries whose presence shows that the bytes before them were durable at one time.
+    """Numbers of intact entries that are normally followed by a sync, so that the bytes before them became durable.
 
     Attributes:
         commits: number of Commits.
@@ -288,8 +288,8 @@ class _CheckPass:
         if header.type_number == ERASED:
             self._erased.append(offset)
         if is_invisible(header.flags, self._reader.version):
-            # A later entry uses its VLSN again after the rollback, so this one does not take part in the order
-            # (R-SYNC-11).
+            # After a rollback, later entries get the same VLSNs again, so invisible entries are left out of the check
+            # of the order (R-SYNC-11).
             self._invisible.append((offset, header.vlsn))
             return
         if header.type_number in RARE_ENTRIES:
@@ -307,7 +307,7 @@ class _CheckPass:
         body = self._reader.window.bytes_at(offset + examined.header_bytes, header.item_size)
         lsn = self._reader.file.number << 32 | offset
         if header.type_number == FILE_SUMMARY_LN and (found := summarised_file(body, self._reader.version)) is not None:
-            # There is one per file and checkpoint, so they are read without making a record if possible.
+            # There is a FileSummaryLN per file and checkpoint, so it is read without making a record if possible.
             self._words[found[0]] = LoggedFileState(lsn, not found[1])
             return
         try:

@@ -71,7 +71,7 @@ def is_harmless(seen: DamagedStretch, end_file: int) -> bool:
 
 
 def was_durable(seen: DamagedStretch) -> bool:
-    """Whether the damaged entry itself was durable at one time; intact entries such as Commits after it show this.
+    """Whether the damaged entry is itself of a durable type, such as a Commit, and an intact entry follows it.
 
     Arguments:
         seen: see ``is_harmless``.
@@ -91,7 +91,7 @@ def is_damaged_header(seen: DamagedStretch, end_file: int) -> bool:
 
 
 def is_full(size_bytes: int, earlier: Sequence[int]) -> bool:
-    """Whether a last file is as long as the files of this log become before the next one is begun.
+    """Whether the last file has reached the size at which this log begins a new file.
 
     Nothing in a log refers to later files. A last file that is full is the only trace of a lost file after it.
 
@@ -110,7 +110,7 @@ _SECTOR: Final = 512
 _MOST_BYTES: Final = 1 << 20
 # For an entry whose body cannot be decoded.
 _NO_DATABASE: Final = -1
-# By entry: the synced entry whose completed sync its presence proves.
+# By entry type: the type of the earlier entry whose sync must finish before this one is written.
 _PROOFS: Final = {CKPT_START: CKPT_END, ROLLBACK_END: ROLLBACK_START}
 
 
@@ -183,7 +183,7 @@ class AfterDamageCount:
         if number in _PROOFS.values():
             # A CkptEnd or RollbackStart: its sync covers all commits so far, if a later entry proves that it finished.
             self._before[number] = self.commits
-        # This entry is written only after that sync, so its presence is the proof.
+        # A CkptStart or RollbackEnd is written only after that sync, so its presence is the proof.
         synced = self._before.get(_PROOFS.get(number, 0), 0)
         if synced > self._synced:
             self._synced, self._shown_by = synced, entry.lsn

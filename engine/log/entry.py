@@ -135,10 +135,10 @@ class Damage(NamedTuple):
         path: the file, relative to the environment.
         reason: a key of REASONS.
         expected, found: the numbers that the reason refers to, as text.
-        type_number: the type in the header of the damaged entry; 0 if none exists.
+        type_number: the type in the header of the damaged entry; 0 if it has no readable header.
         next_lsn: the entry found after it; NULL_LSN if this file has none.
         found_by: how that entry was found.
-        is_tail: no good entry follows in the last file: a torn end of the log, unless other evidence shows more.
+        is_tail: no good entry follows in the last file: a torn end of the log, unless other evidence shows a loss.
     """
 
     lsn: int

@@ -175,7 +175,7 @@ def make_file(storage: Storage, path: str, data: bytes) -> None:
         # An earlier crash may have left such a file.
         file.truncate(0)
         file.write(0, data)
-        # Before the rename: no crash leaves a log file whose first sectors are lost.
+        # Sync before the rename, so that no crash leaves a log file whose first sectors are lost.
         file.sync()
     finally:
         file.close()
@@ -260,7 +260,7 @@ _Item = TypeVar("_Item", bound=_Placed)
 
 
 class LogProgress:
-    """Reports to a listener how many bytes a pass over log files has read; a single file may be the whole log.
+    """Reports to a listener how many bytes a pass over log files has read, also within a file.
 
     Arguments:
         listener: receives the reports.

@@ -37,7 +37,7 @@ UNGROUPED: Final = GroupSettings(timeout_ms=DEFAULT_TIMEOUT_MS, interval_ms=0, t
 
 
 class GroupCommit:
-    """Serialises fsyncs.
+    """Shares fsyncs among the threads that request them.
 
     Arguments:
         flush_and_sync: writes and syncs everything logged so far; returns the LSN up to which it is durable. Several
@@ -68,18 +68,18 @@ class GroupCommit:
         with self._changed:
             self.requests += 1
             leads = self._lead_or_wait(lsn)
-            # Another caller's sync covered this one. If neither holds, the wait timed out and the caller syncs by
-            # itself.
+            # Another caller's sync covered this one. A caller that neither leads nor is covered has timed out and syncs
+            # by itself.
             if not leads and self._durable >= lsn:
                 return
-        # Remains so if the fsync fails: no caller may take that for success.
+        # Stays NULL_LSN if the fsync fails, so that no caller takes the failure for success.
         durable = NULL_LSN
         try:
             durable = self._flush_and_sync()
         finally:
             with self._changed:
                 if leads:
-                    # Also after a failure; otherwise all waiting callers would wait for a leader that is gone.
+                    # Reset it after a failure too; otherwise all waiting callers would wait for a leader that is gone.
                     self._leading = False
                 self.syncs += 1
                 self._durable = max(self._durable, durable)

@@ -1,11 +1,11 @@
 """Did two processes write one log file?
 
 ``je.lck`` excludes a second writer. If it was deleted, or the file system has no locks, two processes append to the
-same file, each at its own offsets, and overwrite each other's entries. The result is pieces of two chains of
-prevOffsets. The first intact entry of a piece points back to an entry that the other writer has overwritten. It may
+same file, each at its own offsets, and overwrite each other's entries. The file then consists of pieces of two chains
+of prevOffsets. The first intact entry of a piece points back to an entry that the other writer has overwritten. It may
 point into the middle of an intact entry before the damage, which no damage explains, or into the middle of the damaged
-one. The latter can have another cause, a damaged size and a second damaged entry, so one case is not enough. Ordinary
-damage looks different: the entry after it points to the damaged one.
+one. The latter can have another cause, a damaged size and a second damaged entry, so one such place is no proof.
+Ordinary damage looks different: the entry after it points to the damaged one.
 
 Old bytes that reappear (sectors of a lost write, a file restored in part) look the same.
 
@@ -24,7 +24,7 @@ from engine.log.reader import FileReader
 from engine.log.window import look
 from engine.storage.base import Storage
 
-# Number of changes of the chain that other kinds of damage could explain only one at a time.
+# Other kinds of damage can explain a single change of the chain, but not this number of changes.
 _ENOUGH: Final = 2
 
 
@@ -80,8 +80,8 @@ class _Changes:
     def entry(self, reader: FileReader, entry: LogEntry) -> None:
         """Note an intact entry."""
         offset = offset_of(entry.lsn)
-        # The next link is right. If bytes had been removed or inserted, all later links would be off by the same
-        # number.
+        # The link after the candidate is right, so the chain has changed here. If bytes had been removed or inserted,
+        # all later links would be off by the same number.
         if self._candidate is not None and entry.prev_offset == self._last:
             self._take(*self._candidate)
         self._candidate = None
@@ -108,7 +108,7 @@ class _Changes:
 
 
 def _begin_of_piece(reader: FileReader, entry: LogEntry, since: int) -> tuple[int, int]:
-    """The first intact entry after damage that links forward to an entry, and the offset it points back to.
+    """The first entry of the intact piece that continues with ``entry``, and the offset to which it points back.
 
     The reader returns the first entry that it is sure of. There may be intact ones before it, within the damage.
     """
@@ -118,7 +118,7 @@ def _begin_of_piece(reader: FileReader, entry: LogEntry, since: int) -> tuple[in
         header = examined.header
         if header is None or examined.verdict not in (GOOD, BAD_PREV):
             break
-        # It must end where the piece is known to continue; otherwise it only looks like an entry.
+        # The entry must end where the piece is known to continue; otherwise these bytes only look like an entry.
         if named + examined.header_bytes + header.item_size != at:
             break
         at, named = named, header.prev_offset

@@ -3,8 +3,8 @@
 An exception other than the project's own (``JetoolError``), such as an interrupt, exhausted memory or a defect, can end
 a change half way and leave memory in a state that must not reach the log. ``unexpected`` is called for it while the
 latch is still held, so that no other thread sees the half-made state and logs it. The log writer then refuses
-everything, as after a failed write, and recovery restores what was acknowledged. The latch of the trees is refused from
-then on too: a search could miss a record in a half-split node.
+everything, as after a failed write, and recovery restores what was acknowledged. After that the latch of the trees
+cannot be taken either: a search could miss a record in a half-split node.
 
 Example: KeyboardInterrupt after the LN of a put is in the buffer and before its slot is set: the writer is invalid, the
 put was not acknowledged, and later puts and gets are refused.
@@ -37,7 +37,7 @@ class Latch:
 
     def __enter__(self) -> None:
         self.acquire()
-        # After the wait: the thread before this one may have failed.
+        # Check after the wait, because the thread that held the latch may have failed.
         if self.refusal is not None:
             try:
                 self.refusal()
@@ -57,5 +57,5 @@ class Latch:
 
 def is_unexpected(error: BaseException) -> bool:
     """Whether an exception may have interrupted a change half way."""
-    # A generator is closed between two steps.
+    # GeneratorExit closes a generator at a ``yield``, not in the middle of a change.
     return not isinstance(error, (JetoolError, GeneratorExit))

@@ -151,7 +151,7 @@ def forward_pieces(access: LogAccess, extent: LogRange, *, gaps: bool = False) -
 
 def picked_pieces(access: LogAccess, extent: LogRange, pick: Pick) -> Iterator[tuple[RangePiece, list[int]]]:
     """A range in pieces, in log order, with the positions of the picked entries; one walk, for callers that need few of
-    many.
+    many entries.
 
     Arguments:
         access, extent: as for ``forward``.
@@ -213,7 +213,7 @@ def raw_at(piece: RangePiece, pos: int) -> RawEntry:
     length = header_lengths(version)[pair]
     body = pos + length
     vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(data, pos + VLSN_AT)[0]
-    # Same as Raw(...), but without the Python call of a NamedTuple's constructor.
+    # Same as RawEntry(...), but without the Python call of a NamedTuple's constructor.
     return _new_tuple(
         RawEntry, (lsn + pos, pair & 0xFF, version, pair >> 8, vlsn, data[body : body + size], length + size)
     )
@@ -237,7 +237,7 @@ def verify(
     end.
 
     A file is synced before the next one is begun, and the header of the next one names the last entry (R-LOG-13).
-    Entries after the named one are valid: a kill left the header alone, and the earlier file was continued.
+    Entries after the named one are valid: if a kill left a file with only its header, the earlier file was continued.
 
     Arguments:
         on_changed: called for an entry with a wrong checksum whose size leads to the next entry; without it such an

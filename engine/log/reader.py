@@ -211,7 +211,7 @@ class FileReader:
         return self._displaced, self._budget.left
 
     def rewind(self, mark: tuple[tuple[int, int | None], int]) -> None:
-        """Restore a state, so that a second pass reports the same as the first one."""
+        """Restore a state, so that a second pass reports the same damage as the first one."""
         self._displaced, self._budget.left = mark
 
     def is_entry(self, offset: int) -> bool:
@@ -299,8 +299,8 @@ class FileReader:
     def broken_link(self, offset: int, examined: EntryCheck) -> Damage | None:
         """Report a good entry that does not point back to the previous one.
 
-        Returns None if the cause was already reported: after a break all links are off by the same number, which the
-        second one shows.
+        Returns None if the cause was already reported: after lost or inserted bytes all links are off by the same
+        number, so the second wrong link confirms the first.
         """
         off_by = examined.expected - examined.found
         broken_before, known = self._displaced

@@ -55,7 +55,7 @@ class Tail(NamedTuple):
         entries: number of entries in the last file.
         set_aside: paths of last files that are not part of the log and will be renamed: files with only a damaged
             header, and ``given_up``.
-        after: the evidence about these Commits, and the records outside transactions after the damage.
+        after: the evidence about the Commits at risk, and the records outside transactions after the damage.
         stubs: paths of last files that are empty or hold only an intact header: a writer removes them (R-LOG-16).
         given_up: a last file with data but without a usable entry: its header or its first entry is bad.
     """
@@ -118,7 +118,8 @@ def find_end(storage: Storage, found: LogFiles, listener: Listener = SILENT) -> 
     for file in reversed(found.files):
         if file.size_bytes > FILE_HEADER_BYTES or file is found.files[0]:
             is_last = file is found.files[-1]
-            # A file with a successor was synced, so this would be damage; and the first file holds the root.
+            # A file with a successor was synced, so a bad header or first entry there is damage. The first file cannot
+            # be given up, because it holds the root.
             if is_last and file is not found.files[0] and (given_up := _given_up(storage, file)) is not None:
                 set_aside.append(file.path)
                 continue
@@ -278,7 +279,7 @@ class _TailNotes:
         """Note an entry before the end of the log."""
         self.count += 1
         self.last = entry.lsn
-        # Only as the last entry: the file must not be appended to, so the next entry begins a new file.
+        # An ImmutableFile counts only as the last entry: nothing may be appended, so the next entry begins a new file.
         self.immutable = entry.type_number == IMMUTABLE_FILE
         if entry.type_number in CKPT_ENTRIES:
             self.checkpoint.after(entry.lsn, entry.type_number)
@@ -289,7 +290,7 @@ def _read_last(storage: Storage, file: LogFile, listener: Listener, *, has_later
     with FileReader(storage, file, is_last=True) as reader:
         name, told = f"{storage.root}/{file.path}", 0
         for item in reader.entries():
-            # A last file may have any size, and damage in it is searched byte by byte for entries.
+            # Report progress: a last file may have any size, and damage in it is searched byte by byte for entries.
             if offset_of(item.lsn) >= told:
                 listener.step("FIND_END_OF_LOG", offset_of(item.lsn), reader.window.size_bytes)
                 told = offset_of(item.lsn) + _TOLD_BYTES

@@ -285,7 +285,7 @@ def _sum_in_pieces(window: Window, offset: int, version: int, prev_offset: int, 
     found = window.checksum_of(offset + len(head), header.item_size, entry_checksum(head, version))
     if found != header.checksum and header.type_number != ERASED:
         return examined._replace(verdict=BAD_CHECKSUM, expected=header.checksum, found=found)
-    # After the checksum: a wrong link in an intact entry is a different finding from a damaged entry.
+    # Compare the link after the checksum: a wrong link in an intact entry is a different finding from a damaged entry.
     if prev_offset not in (-1, header.prev_offset):
         return examined._replace(verdict="prev-offset", expected=prev_offset, found=header.prev_offset)
     return examined._replace(verdict=GOOD)

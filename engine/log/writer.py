@@ -2,10 +2,10 @@
 
 Rules:
 
-* One mutex, the log write latch, covers all steps of placing an entry: flip, LSN, prevOffset, counting, buffer
-  (R-LOG-4).
-* Bytes collect in a buffer and go to the file when it is full, at a flip and at a flush. Readers of an LSN search the
-  buffer first (``find``). An entry larger than the buffer goes straight to the file.
+* One mutex, the log write latch, covers all steps of placing an entry: flip (beginning a new file), LSN, prevOffset,
+  counting, buffer (R-LOG-4).
+* Bytes collect in a buffer, which is written to the file when it is full, at a flip and at a flush. Readers of an LSN
+  search the buffer first (``find``). An entry larger than the buffer goes straight to the file.
 * A flip writes everything, fsyncs the old file, then begins the new one: every file but the last is durable before its
   successor is written (R-LOG-13), and a commit syncs one file only.
 * A new file is only a buffer until its first write, which holds the header and at least one whole entry. It goes to
@@ -13,8 +13,8 @@ Rules:
   a header (R-LOG-16), and a file without entries is never created.
 * An entry of the replication stream gets its VLSN under the same latch, so that VLSNs ascend with LSNs; its LSN is
   reported to the stream outside the latch (R-LOG-8, ``ReplicationStream``).
-* While another thread is inside fsync, a full buffer is not written, since that would block. It grows up to the size of
-  the write queue, and is written before and after each fsync (R-LOG-22). Readers find queued entries in it.
+* While another thread is inside fsync, a full buffer is not written, since that would block. It may grow by the size of
+  the write queue, and is written before and after each fsync (R-LOG-22). Readers find queued entries in the buffer.
 * After a failed write or fsync the position on disk is unknown: the writer refuses everything from then on (R-LOG-7).
 
 Example, file 0 at 9,999,980 bytes with ``je.log.fileMax`` 10,000,000: an entry of 30 bytes does not fit; file 0 is
@@ -201,7 +201,7 @@ class LogWriter:
             size = (HEADER_BYTES if vlsn == NULL_VLSN else HEADER_WITH_VLSN_BYTES) + len(data)
             observer = self.observer
             if observer is not None:
-                # Before the LSN is fixed (R-LOG-4): a FileSummaryLN that is encoded below includes these counts.
+                # Count before the LSN is fixed (R-LOG-4): a FileSummaryLN that is encoded below includes these counts.
                 if obsolete_nodes:
                     for lsn, is_delta in obsolete_nodes:
                         observer.obsolete_node(lsn, is_delta=is_delta)
@@ -268,7 +268,7 @@ class LogWriter:
             # The VLSN is taken and no entry will have it; a thread that waits for it would wait for ever.
             stream.fail(error)
             raise
-        # Outside the latch, since the index takes its own locks; VLSNs may be reported out of order (R-LOG-6).
+        # Report outside the latch, since the index takes its own locks. VLSNs may arrive there out of order (R-LOG-6).
         stream.logged(vlsn, lsn, type_number, data)
         return lsn
 
@@ -366,7 +366,7 @@ class LogWriter:
                     if self._file is not None:
                         self._sync(self._file)
             finally:
-                # Also after a failure: the handle must not outlive the lock on the environment.
+                # Close the file even after a failure: the handle must not outlive the lock on the environment.
                 self._let_go()
                 self._access.unwritten = None
 
@@ -374,7 +374,7 @@ class LogWriter:
         """Allocate the LSN of the next entry and count the entry; begins a new file if it does not fit."""
         if self._flip_next or self._offset + size > self._file_max or self._offset < FILE_HEADER_BYTES:
             self._flip()
-        # After the flip, which may change the file number. Plain arithmetic, since this runs for every entry.
+        # Computed after the flip, which may change the file number; inline, since this runs for every entry.
         lsn = self._number << 32 | self._offset
         if self.observer is not None:
             self.observer.logged(lsn, type_number, size, born_obsolete)
@@ -413,7 +413,7 @@ class LogWriter:
 
     def _end_file(self) -> None:
         self._sync(self._open())
-        # Not closed while another thread is still inside fsync on it.
+        # This leaves the file open while another thread is still inside fsync on it.
         self._let_go()
 
     def _sync(self, file: WriteFile) -> None:
@@ -463,7 +463,7 @@ class LogWriter:
             self._failure = error
             raise
         self.writes += 1
-        # After the write: until then readers find these entries in the buffer.
+        # Empty the buffer after the write: until then readers find these entries in it.
         self._buffer_start, self._entries, self._starts = self._offset, [], []
 
     def _flush_for_sync(self) -> int:
@@ -481,7 +481,7 @@ class LogWriter:
         try:
             file.sync()
         except JetoolError as error:
-            # A concurrent flip may have synced the file without an error: the system reports a failure only once.
+            # Refuse everything: the system reports a failure only once, so a later sync may seem to succeed.
             self.invalidate(error)
             raise
         finally:

@@ -78,13 +78,13 @@ class Analysis:
 
     Arguments:
         access: the log.
-        result: provides the range; receives the ids.
+        result: provides the range; receives the ids, and the outcomes of transactions.
         hook: receives the entries.
 
     Attributes:
         nodes: the node entries that recovery has to replay.
-        ends: number of ends of transactions and rollbacks; the last one of each transaction is in the result.
-        only_ends: no rollback and no Prepare is among them; otherwise all of them must be read again, backwards.
+        ends: number of entries about outcomes: Commit, Abort, Prepare, RollbackStart and RollbackEnd.
+        only_ends: whether all of these are Commits or Aborts; otherwise they must be read again, backwards.
         map_lns: LSNs of MapLNs.
     """
 
@@ -142,7 +142,7 @@ class Analysis:
                     self._tell(hook, raw_at(piece, pos))
                 continue
             raw = raw_at(piece, pos)
-            # The summaries of that checkpoint include the entries before CkptStart (R-REC-18).
+            # The checkpoint's file summaries already count the entries before its CkptStart (R-REC-18).
             if hook is not None and lsn >= result.ckpt_start_lsn and (flags & REPLICATED or number in _TOLD):
                 self._tell(hook, raw)
             if number in ENDS:
@@ -157,7 +157,8 @@ class Analysis:
                 node, node_id = logged_node(raw)
                 # Provisional nodes too: their ids are used (R-REC-15).
                 result.ids.saw_node(node_id)
-                # Its parent decides whether it counts; replayed alone it could be put under an older parent (R-REC-12).
+                # A provisional node counts only through a parent logged later; replayed alone it could be put under an
+                # older parent (R-REC-12).
                 if not is_provisional(raw, result.ckpt_end_lsn):
                     self.nodes.add(node)
         self._saw_ends(lsns, bytes(numbers), txn_ids)

@@ -35,11 +35,11 @@ class RecoveryHook(Protocol):
         """See the class."""
 
     def saw_entries(self, file_number: int, type_number: int, entries: int, size_bytes: int, largest: int) -> None:
-        """Called with the counts of entries of one type in a file: no nodes, FileSummaryLNs or RollbackStarts, and no
-        entries of the replication stream.
+        """Called with totals for the entries of one type in a file. ``saw_entry`` is called for nodes, FileSummaryLNs,
+        RollbackStarts and entries of the replication stream; totals do not include these.
 
         Arguments:
-            size_bytes, largest: total size, and size of the largest, with headers.
+            size_bytes, largest: total size of the entries, and size of the largest one, with headers.
         """
 
     def saw_entry(self, raw: RawEntry, *, provisional: bool, partial_start: int) -> None:
@@ -51,10 +51,10 @@ class RecoveryHook(Protocol):
         """Called for a FileSummaryLN of pass 1."""
 
     def redone(self, raw: RawEntry, record: LN, db: DatabaseState, commit_lsn: int) -> None:
-        """Called for an LN that is eligible for redo; ``commit_lsn`` is NULL_LSN for one without a transaction."""
+        """Called for an LN that is eligible for redo; ``commit_lsn`` is NULL_LSN without a transaction."""
 
     def is_obsolete(self, lsn: int, made_by: int) -> bool:
-        """Whether a version that an LN has replaced should be counted; changes nothing.
+        """Whether a version that an LN has replaced should be counted as obsolete; changes nothing.
 
         Arguments:
             made_by: the LSN that made it obsolete: that of the LN, or of the Commit.

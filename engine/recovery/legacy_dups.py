@@ -1,9 +1,9 @@
 """Converting duplicates of log versions 6 and 7 (je-log-format.md 12.2) to the form of later versions.
 
 Until v7 the data items of a key form a separate tree (DIN, DBIN) once there are two of them; with one item, the slot of
-the main tree leads to its LN. Here such a database has, per main key, either a *single* version or a set of *items*;
-undo and redo work on these. At the end all live records are put into an ordinary tree with two-part keys, as JE 5 and
-later do when they open such an environment.
+the main tree leads to its LN. During recovery this module keeps, for each main key of such a database, either a
+*single* version or a set of *items*, to which undo and redo are applied. At the end all live records are put into an
+ordinary tree with two-part keys, as JE 5 and later do when they open such an environment.
 
 Special rules for single slots: an LN with data -1 deletes the one existing item, whatever it is; undo restores the LN
 at the abort LSN, which may hold a different item than the undone one.
@@ -65,7 +65,7 @@ class LegacyDuplicates:
         self._keys: dict[int, dict[bytes, _Versions]] = {}
         self._newest: dict[tuple[int, int], int] = {}
         self._deltas: dict[int, int] = {}
-        # A later JE has opened this environment and converted all of them.
+        # JE 5 or later has opened this environment and converted all such databases.
         if last_version >= TWO_PART_DUPLICATES:
             return
         self._overlay(nodes)
@@ -87,7 +87,7 @@ class LegacyDuplicates:
         versions = self._keys[db.id].get(record.key)
         if versions is None:
             return
-        # Known deleted: there is no earlier item, whatever the abort LSN is.
+        # If the version before was known deleted, there is no earlier item, whatever the abort LSN is.
         before = NULL_LSN if is_null(record.abort_lsn) or record.abort_known_deleted else record.abort_lsn
         if versions.single == raw.lsn:
             versions.single = before
@@ -125,7 +125,7 @@ class LegacyDuplicates:
             db = self._catalog.by_id(db_id)
             if db is None:
                 continue
-            # A new tree: the old nodes are in main-key order and cannot be searched by pairs.
+            # Begin a new tree: the old nodes are in the order of main keys and cannot be searched by pairs.
             db.root, db.root_lsn = None, NULL_LSN
             db.converted()
             for key in sorted(keys):
@@ -138,7 +138,7 @@ class LegacyDuplicates:
     def _put(self, db: DatabaseState, key: bytes, item: bytes, lsn: int) -> None:
         entry = self._ctx.access.read(lsn)
         record = entry.record()
-        # A deletion of an item: redo kept its LSN only to recognize older versions.
+        # The LN deletes an item: redo kept its LSN only to recognize older versions.
         if not isinstance(record, LN) or record.data is None:
             return
         pair = db.order.wrap(join_two_part_key(key, item))
@@ -177,7 +177,7 @@ class LegacyDuplicates:
             for index in range(len(node)):
                 if node.lsns[index] != NULL_LSN and not node.states[index] & KNOWN_DELETED:
                     keys[node.keys[index]] = self._versions_at(node, index)
-        # These nodes leave memory: ``finish`` creates a new tree.
+        # Remove these nodes from memory, because ``finish`` creates a new tree.
         for resident in [n for n in self._ctx.nodes.values() if n.db is db]:
             self._ctx.nodes.pop(id(resident))
         return keys
@@ -195,7 +195,7 @@ class LegacyDuplicates:
         """Collect the items below a DIN or DBIN."""
         record = self._node(lsn)
         newest = self._newest.get((record.db_id, record.node_id), NULL_LSN)
-        # The parent was not logged again after this node.
+        # The parent was not logged after the newest version of this node, and references an older one.
         if newest > lsn:
             lsn, record = newest, self._node(newest)
         if depth > _MAX_DEPTH:

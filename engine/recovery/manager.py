@@ -3,8 +3,9 @@
 Order: end of log; last checkpoint; the INs of the mapping tree, then its MapLNs; the INs of all other trees; undo
 backwards; redo forwards. One forward walk collects the input of passes 1 to 6; the LN passes read the log again.
 
-A read-only recovery does all of this in memory: it writes nothing, marks nothing invisible, cuts nothing (R-REC-7). The
-result tells the caller what remains to be done on disk; the environment takes the closing checkpoint.
+All of this happens in memory: recovery writes nothing, sets no invisible bits and truncates no file (R-REC-7). The
+result lists the remaining changes on disk. An environment that is opened for writing makes them, and takes a
+checkpoint.
 
 Example (E-REC-1): ``100 CkptStart | 120 CkptEnd | 150 UPD K (T1, abort 50) | 200 Commit T1``: the walk begins at 100;
 T1 is committed; redo moves K from 50 to 150.
@@ -135,12 +136,12 @@ class Recovery:
     def _bring_in(self, catalog: Catalog) -> None:
         """Rebuild the trees according to the log, pass by pass."""
         self._look_at_log()
-        # If the order of keys has to be learned, redo needs the nodes that are put into the tree only later.
+        # If an order of keys has to be learned, it is learned from the logged nodes too, which are not in the tree yet.
         catalog.logged_nodes = lambda db_id: [node.lsn for node in self._seen.nodes if node.db_id == db_id]
         result = self.result
-        # Before redo: its splits create nodes, and ids are never used twice (R-TREE-7).
+        # Set before redo, whose splits create nodes: ids are never used twice (R-TREE-7).
         self._ctx.node_ids.last = result.ids.node
-        # The mapping tree first: its MapLNs reference the roots of all other trees (R-REC-1).
+        # Replay the mapping tree first: its MapLNs reference the roots of all other trees (R-REC-1).
         self._replay(catalog, "REDO_DBMAP_INFO", mapping=True)
         self._sets()
         self._redo_map_lns(catalog)
@@ -162,7 +163,7 @@ class Recovery:
             redo.run(undo.hidden, self._listener)
         finally:
             redo.close()
-        # Only now are the versions final, so that the old duplicates can be converted.
+        # The versions are final after redo, so the old duplicates can be converted.
         legacy.finish()
         # A database whose creation was undone has still used its id (R-REC-15).
         catalog.last_local_db_id = max(catalog.last_local_db_id, result.ids.db)
@@ -219,7 +220,7 @@ class Recovery:
             try:
                 self._seen.run(self._listener)
             except Exception:
-                # A wrong checksum is the better explanation of the error.
+                # If a checksum is wrong, raise that error instead: it is the cause of this one.
                 self._verify(SILENT)
                 raise
             if not any(worker.values()):
@@ -243,7 +244,8 @@ class Recovery:
         if result.ckpt_end_lsn != NULL_LSN:
             verify(self._ctx.access, self._first_file(), last, listener)
             return
-        # All files are read, and JE verifies none of them: it may undo what a changed Commit has committed (D-16).
+        # Without a checkpoint all files are read. JE verifies none of them, so it may undo a transaction whose Commit
+        # is damaged (D-16).
         verify(self._ctx.access, self._first_file(), last, listener, result.changed.append)
         if result.changed and self._refuse_changed:
             raise changed_entries(self._ctx.access.storage.root, result.changed)
@@ -278,7 +280,7 @@ class Recovery:
         count.read = count.auxiliary = self._seen.ends
         if not self._seen.only_ends:
             self._sets_backwards(tracker)
-        # Only now are all periods known: one without its RollbackStart is damage (R-RB-15).
+        # All periods are known now; a period without its RollbackStart is damage (R-RB-15).
         tracker.finish(result.first_active_lsn)
         self.tracker = tracker
         result.periods = tracker.periods
@@ -306,7 +308,7 @@ class Recovery:
             elif isinstance(record, RollbackEnd):
                 tracker.register_end(record, raw.lsn)
             elif isinstance(record, Prepare):
-                # Decided since: its LNs are treated like those of any finished transaction (R-REC-42).
+                # If the transaction was decided after its Prepare, it is an ordinary finished transaction (R-REC-42).
                 if record.id not in committed and record.id not in aborted:
                     prepared[record.id] = record
                 result.ids.saw_txn(record.id)
@@ -316,7 +318,7 @@ class Recovery:
         count = self._count("REDO_MAP_LNS")
         for lsn in self._seen.map_lns:
             entry = self._ctx.access.read(lsn, allow_invisible=True)
-            # Rolled back; old MapLNs were transactional (R-RB-37).
+            # This MapLN was rolled back: MapLNs of old log versions are transactional (R-RB-37).
             if entry.invisible:
                 continue
             count.read += 1
@@ -348,7 +350,7 @@ class Recovery:
 
 
 def _named(error: UnknownOrderError, catalog: Catalog, root: str) -> UnknownOrderError:
-    """The error with the environment and the name of the database, which only MapLNs since v16 have."""
+    """Add the environment and the name of the database to the error; MapLNs before v16 do not hold the name."""
     learned = error.learned
     if not learned.database:
         with contextlib.suppress(DamageError, *_CONTRADICTIONS):

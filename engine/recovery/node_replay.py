@@ -3,10 +3,10 @@
 Roots are replayed first, then all other nodes, each in log order. A node replaces the version in its parent's slot if
 that version is older and is the same node; nothing is ever inserted. The node itself is read when it is next needed.
 
-The log does not show that a node was logged NO where a checkpoint should have used YES or BEFORE_CKPT_END (E-CKPT-4):
-eviction between checkpoints correctly logs the same nodes with NO (R-CKPT-45). Such a bottom node is replayed without
-the old version, whose file may be gone; JE fails here. For an upper node the path to its parent needs that file, and
-recovery names it.
+A checkpoint must log a node below its highest level with YES or BEFORE_CKPT_END. Recovery cannot detect that it used NO
+instead (E-CKPT-4), because eviction between checkpoints correctly logs such nodes with NO (R-CKPT-45). A bottom node
+like this is replayed even if the file of its old version is gone; JE fails here. For an upper node, the search for the
+parent needs that file, and recovery fails with an error that names it.
 """
 
 from __future__ import annotations
@@ -94,7 +94,9 @@ class NodeLog:
 
 
 def passes_over(db: DatabaseState) -> bool:
-    """Whether entries of a database are skipped and counted, because a reader does not know the order of its keys."""
+    """Whether to skip an entry of a database, because a reader does not know the order of its keys. Counts the
+    entry.
+    """
     learned = db.order.learned
     if learned is None or not learned.may_guess or not learned.is_unknown:
         return False
@@ -150,10 +152,10 @@ def replay_node(
     if found is None:
         return False
     parent, index = found
-    # A mark does not show the age of the version: read the node back to have its LSN in the slot.
+    # The slot of a spilled node holds a mark instead of an LSN. Reading the node back restores the LSN.
     if is_spilled(parent.lsns[index]):
         child_of(ctx, parent, index)
-    # Another node is in the slot: the branch of this one was pruned or split away since (R-REC-22).
+    # If another node is in the slot, the branch of this node was pruned or split away later (R-REC-22).
     if parent.lsns[index] >= logged.lsn or not _is_same_node(ctx, parent, index, head.node_id, replayed):
         return False
     # Only one version of each node stays in the dictionary.
@@ -252,5 +254,5 @@ def _is_same_node(ctx: TreeContext, parent: IN, index: int, node_id: int, replay
     try:
         return _head(ctx, parent.lsns[index]).node_id == node_id
     except DamageError:
-        # The old version's file may be gone already; then only this node can be meant.
+        # The file of the old version may be gone. The slot can then only belong to this node.
         return True

@@ -6,11 +6,12 @@ and written to a scratch file, and entries that have to be decoded are only note
 trees. Example: the range holds ``k=1`` at 0x0/0x400, a NameLN at 0x0/0x480 and ``k=0`` at 0x0/0x500. The worker
 prepares ``deferred = (0x480, 60)`` and the batch ``k=0 k=1``. The process that recovers redoes the NameLN first.
 
-A tree that does not fit into the cache is visited once, in key order, whatever the size of the log: each of its nodes
-is read, changed and evicted once. A run is a batch that was sorted by key and written in chunks. A merge takes the
-smallest of the last keys in the current chunks, takes all records up to that key from every run, and sorts them:
-``list.sort`` recognizes sorted pieces, and keeps the order of the runs for equal keys, which is log order. A chunk
-never ends between two versions of one key, so that no later run precedes an earlier one.
+A version is *plain* if its slot needs only key, LSN and size: it has no data in the slot, no expiration, and is not
+deleted. If the trees do not fit into the cache, batches become runs, so that each node is read, changed and evicted
+only once, whatever the size of the log. A run is a batch that was sorted by key and written in chunks. The bound of a
+merge step is the smallest of the last keys in the current chunks. The step takes all records up to the bound from every
+run and sorts them: ``list.sort`` recognizes sorted pieces, and keeps the order of the runs for equal keys, which is log
+order. A chunk never ends between two versions of one key; otherwise a later run could supply its version first.
 
 Example, chunks of two: run 0 ``a1 c1 | d1``, run 1 ``a2 b2 | c2``. The first bound is ``b``, which gives ``a1 a2 b2``,
 the second ``c``, which gives ``c1 c2``; then comes ``d1``.
@@ -43,8 +44,8 @@ _NO_LIMIT: Final = 1 << 62
 _KEY: Final = itemgetter(0)
 CHUNK: Final = 1000
 _TIMES: Final = RecordVersion._fields.index("times")
-# By file, the versions that were replaced in it: their number, the number with a known size, and the total of these
-# sizes.
+# For each file, the replaced versions that lie in it: their number, the number of those with a known size, and the
+# total of these sizes.
 Replaced = dict[int, tuple[int, int, int]]
 
 
@@ -52,7 +53,7 @@ class PreparedBatch(NamedTuple):
     """A batch that a worker prepared, in plain values.
 
     Attributes:
-        read: number of LNs that are counted and not in ``runs``.
+        read: number of LNs that need no redo and are only counted.
         deferred: entries to decode and redo first: LSN, size, LSN, size, ...
         replaced: versions that the records of ``runs`` replaced.
         runs: for each database its id, the number of its plain versions, and their chunks in the scratch file.
@@ -109,7 +110,7 @@ class RedoBatch:
         )
 
     def replace(self, lsn: int, size_bytes: int) -> None:
-        """Count a version that a plain update replaced; ``size_bytes`` is 0 if the update does not name it."""
+        """Count a version that a plain update replaced; ``size_bytes`` is 0 if the update does not give it."""
         versions, sized, total_bytes = self.replaced.get(file_of(lsn), (0, 0, 0))
         self.replaced[file_of(lsn)] = versions + 1, sized + (1 if size_bytes else 0), total_bytes + size_bytes
 
@@ -128,7 +129,7 @@ class RedoBatch:
         """The batch as a worker sends it, its records in the scratch file; the batch is empty afterwards.
 
         Arguments:
-            read: LNs that were read and are not in the batch.
+            read: number of LNs that need no redo and are only counted.
 
         Raises:
             StorageError: the scratch file has no room.
@@ -155,7 +156,7 @@ class RedoRuns:
         self._chunk = chunk
         self.records = 0
         self._scratch = ScratchFile()
-        # For each run its scratch file, and the places of its chunks.
+        # By database, for each run: its scratch file, and the places of its chunks.
         self._runs: dict[int, list[tuple[ScratchFile, list[int]]]] = {}
 
     def databases(self) -> list[int]:
@@ -190,7 +191,7 @@ class RedoRuns:
         self._runs.setdefault(db_id, []).append((scratch, places))
 
     def merged(self, db: DatabaseState) -> Iterator[list[Redo]]:
-        """The records of a database in batches: by key, those of one key in log order."""
+        """The records of a database in batches, ordered by key; records with the same key are in log order."""
         chunks = [_chunks(db, scratch, places) for scratch, places in self._runs[db.id]]
         # The current chunk of each run with an index; cutting off the used part would copy the rest each time.
         reading: list[tuple[Iterator[list[Redo]], list[Redo], int]] = []

@@ -1,12 +1,12 @@
 """Redo of LNs (pass 8; R-REC-50 to R-REC-58).
 
-Redo applies the writes since CkptStart of finished transactions and of non-transactional operations. Plain versions are
-collected into a batch straight from the bytes of the log; any other LN is decoded (``_redo_one``). A full batch is
+Redo applies the writes since CkptStart of committed transactions and of non-transactional operations. Plain versions
+are collected into a batch straight from the bytes of the log; any other LN is decoded (``_redo_one``). A full batch is
 sorted and applied. Once the trees have outgrown the cache, batches are kept as sorted runs until the end of the range
 (``RedoRuns``), so that each node is visited once.
 
-With a large range a worker process prepares batches of one part of the range while this process prepares those of
-another (``engine.workers``); this process alone changes trees, in log order.
+If the range is large, a worker process and this process share the preparation of batches, each taking different parts
+of the range (``engine.workers``). Only this process changes trees, in log order.
 
 Example: CkptStart is 0x0/0x300, a committed transaction wrote ``k=1`` at 0x0/0x400, an unfinished one ``k=2`` at
 0x0/0x480. The batch holds ``k=1``; 0x480 was undone by pass 7 and is skipped.
@@ -56,7 +56,7 @@ from engine.tree.database_state import DatabaseState
 from engine.workers.process import can_fork
 from engine.workers.shared_work import SharedWork
 
-# Flags of versions whose redo needs more than key and LSN, or that record the version they replace.
+# Flags of LNs whose redo needs more than key and LSN; and of LNs that record the size of the version they replace.
 _NOT_PLAIN: Final = EMBEDDED
 _REPLACES: Final = HAS_PRIOR_SIZE << 8
 _INVISIBLE_OR_PROVISIONAL: Final = INVISIBLE | PROVISIONAL | BEFORE_CKPT_END
@@ -106,7 +106,7 @@ class RedoPass(LNPass):
         """
         self._hidden = hidden
         count = self._count("REDO_LNS")
-        # Plain versions are collected without checking resurrected transactions and hidden LSNs.
+        # The fast path does not check resurrected transactions and hidden LSNs, so if there are any, decode every LN.
         decode_all = bool(self._result.resurrected or hidden) or self._hears_all()
         extent = self._extent()
         progress = Progress(listener, "REDO_DATA_RECORDS", bytes_of(self._ctx.access, extent))
@@ -118,7 +118,7 @@ class RedoPass(LNPass):
                     self._apply_runs(listener)
                     self._redo_range(share, count, progress, decode_all=False)
                     continue
-                # With runs, nodes are visited once, however large the cache is.
+                # Prepared batches are kept as runs, so that each node is visited once, whatever the size of the cache.
                 self._runs = self._runs or RedoRuns()
                 for values in done.value:
                     self._keep_prepared(PreparedBatch._make(values), done.scratch, self._runs, count)
@@ -161,7 +161,7 @@ class RedoPass(LNPass):
         access = self._ctx.access
         count.read += part.read
         self._report(part.replaced)
-        # No limit: a batch must be kept as a whole, or a deletion could precede the insertion.
+        # No limit: if the deferred entries were applied before the plain ones, a deletion could precede the insertion.
         batch = RedoBatch()
         for at in range(0, len(part.deferred), 2):
             lsn, size = part.deferred[at], part.deferred[at + 1]
@@ -173,7 +173,7 @@ class RedoPass(LNPass):
             count.processed += records
             rows = batch.rows.get(db_id)
             if rows:
-                # In log order first, so that versions of one key keep that order when they are sorted by key.
+                # Sort by LSN first, so that versions of one key stay in log order when they are sorted by key.
                 rows += plain_rows(scratch, places)
                 rows.sort(key=_LSN)
             else:
@@ -204,8 +204,8 @@ class RedoPass(LNPass):
             if number in COMMON_PUTS and not header_flags & _INVISIBLE_OR_PROVISIONAL:
                 in_txn = number in TRANSACTIONAL
                 flags, db_id, txn_id, length, at = plain_fields(data, at, end, version, in_txn)
-            # Records before CkptStart are already in the trees on disk; those of unfinished transactions were undone
-            # (R-REC-50).
+            # Records before CkptStart are already in the trees on disk; those of transactions without a Commit were
+            # undone (R-REC-50).
             if flags >= 0 and not flags & _NOT_PLAIN and (lsn < start or (in_txn and txn_id not in committed)):
                 count.read += 1
                 continue
@@ -237,7 +237,7 @@ class RedoPass(LNPass):
                 self._apply(batch)
 
     def _plain(self, before: DatabaseState | None, db_id: int, batch: RedoBatch) -> DatabaseState | None:
-        """The database with an id, if its plain LNs only have to be put into its tree; otherwise None."""
+        """The database with an id if its plain LNs can be added to the batch without decoding; otherwise None."""
         if before is not None and before.id == db_id:
             return before
         db = self._catalog.by_id(db_id)
@@ -312,7 +312,7 @@ class RedoPass(LNPass):
                 if db is not None:
                     self._runs.add(db, rows)
             return
-        # While they are being applied the records take part of the cache, which the keeper has to count.
+        # The records use part of the cache while they are being applied, so the keeper has to count them.
         ctx.used_bytes += size_bytes
         for db_id, rows in batches.items():
             db = self._catalog.by_id(db_id)

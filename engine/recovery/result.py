@@ -35,7 +35,7 @@ class TxnLsns:
         self._count = 0
 
     def chunks(self) -> dict[int, array[int]]:
-        """The arrays, by the bits of the ids above ``TXN_BITS``; NULL_LSN for none. Read-only."""
+        """The arrays by ``id >> TXN_BITS``; NULL_LSN marks an id without an LSN. The caller must not change them."""
         return self._chunks
 
     def setdefault(self, txn_id: int, lsn: int) -> None:
@@ -43,7 +43,7 @@ class TxnLsns:
         chunk = self._chunks.get(txn_id >> TXN_BITS)
         if chunk is None:
             chunk = self._chunks[txn_id >> TXN_BITS] = _NONE[:]
-        # Also right for negative ids: shift and mask both round towards minus infinity.
+        # This is right for negative ids too, since shift and mask both round towards minus infinity.
         at = txn_id & _CHUNK - 1
         if chunk[at] == NULL_LSN:
             chunk[at] = lsn
@@ -165,7 +165,7 @@ class TxnFate(NamedTuple):
     Attributes:
         committed: id to LSN of the Commit.
         aborted: id to LSN of the Abort.
-        prepared: id to the Prepare, for transactions that are neither.
+        prepared: id to the Prepare, for transactions that neither committed nor aborted.
     """
 
     committed: TxnLsns
@@ -174,10 +174,10 @@ class TxnFate(NamedTuple):
 
 
 class ResurrectedTxn:
-    """A transaction that recovery leaves open: prepared, or of a replication stream that ended before it (R-REC-47).
+    """A transaction that recovery leaves open: prepared, or replicated and without an end in the log (R-REC-47).
 
     Attributes:
-        lns: LSN, database and key of each of its records, in log order, for relocking.
+        lns: LSNs of its records, latest first, for relocking.
     """
 
     __slots__ = ("first_lsn", "last_lsn", "lns", "prepare", "txn_id")
@@ -196,12 +196,12 @@ class RecoveryResult:
     Attributes:
         end_lsn: the end of the log.
         cut_bytes: number of bytes after the end.
-        ckpt_end_lsn, ckpt_start_lsn, first_active_lsn, root_lsn: the entries where it began; NULL_LSN if missing.
+        ckpt_end_lsn, ckpt_start_lsn, first_active_lsn, root_lsn: the entries where recovery began; NULL_LSN if missing.
         checkpoint_id: of that checkpoint.
         passes: counters by pass.
         undone: transactions whose records were undone.
         resurrected: transactions left open.
-        rolled_back: LSNs of records that an open rollback period covers and that must become invisible.
+        rolled_back: LSNs of the entries in open rollback periods that must become invisible.
         databases_removed: ids of databases that a committed removal or truncation left behind.
         temporary: ids of the temporary databases.
         renamed: id to name, of committed renames.

@@ -62,7 +62,7 @@ class RollbackPeriod:
         matchpoint_lsn, start_lsn: M and S.
         end_lsn: E; NULL_LSN if the rollback did not complete.
         active_txn_ids: transactions that were rolled back; None until the RollbackStart has been read.
-        before_checkpoint: whether the checkpoint has made its effects persistent.
+        before_checkpoint: whether the checkpoint has made the effects of the rollback persistent.
         children: periods inside it, latest first.
     """
 
@@ -125,7 +125,7 @@ class RollbackTracker:
         self.periods: list[RollbackPeriod] = []
         self._ckpt_start_lsn = ckpt_start_lsn
         self._registering = True
-        # The period under construction and its current children, outermost first.
+        # The nested periods around the current place of the backward pass, outermost first.
         self._path: list[RollbackPeriod] = []
 
     def register_end(self, record: RollbackEnd, lsn: int) -> None:
@@ -216,13 +216,13 @@ class RollbackTracker:
         if not self._path:
             return None
         period = self._path[-1]
-        # The period ends with the RollbackEnd after it; a second RollbackEnd has no RollbackStart (R-RB-12).
+        # The period has a RollbackEnd already, and this one also comes after its RollbackStart (R-RB-12).
         if is_end and lsn >= period.start_lsn:
             self._fail("two RollbackEnds in a row", lsn)
         if not is_end and lsn == period.start_lsn:
             # The RollbackStart of a period whose RollbackEnd was read before: it adds the active ids (R-RB-14).
             return period
-        # Neither nested nor disjoint: a rollback cannot extend into the part that an earlier one cut off (R-RB-16).
+        # The periods overlap, which no log has: a rollback cannot reach into a part that was cut off before (R-RB-16).
         if matchpoint_lsn < period.matchpoint_lsn or start_lsn >= period.start_lsn:
             name = "RollbackEnd" if is_end else "RollbackStart"
             self._fail(f"{name} intersects the rollback period {period}", lsn)
@@ -272,7 +272,7 @@ class RollbackScanner:
     def version_before(self, period: RollbackPeriod, lsn: int, txn_id: int, *, invisible: bool) -> RecordVersion | None:
         """The version to which undoing an LN returns; None if there is nothing to do.
 
-        Not called if the LN's database is gone (R-RB-31). The caller counts the LN obsolete, inexactly.
+        Must not be called if the LN's database is gone (R-RB-31). The caller counts the LN as obsolete.
 
         Arguments:
             period: the result of ``find``.
@@ -282,7 +282,7 @@ class RollbackScanner:
         Raises:
             DamageError: the transaction's chain is broken.
         """
-        # Building its chain could read below firstActiveLsn, where files may be gone (R-RB-34).
+        # Building the transaction's chain could read before firstActiveLsn, where files may be gone (R-RB-34).
         if period.before_checkpoint:
             return None
         before = period.chain(txn_id, lsn, self._log).take(lsn)

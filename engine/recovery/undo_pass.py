@@ -1,8 +1,8 @@
 """Undo of LNs (pass 7; R-REC-43 to R-REC-48, R-RB-30 to R-RB-33), and the base class it shares with redo (``LNPass``).
 
-Both passes process every LN between firstActive and the end of the log, and read only a few fields of most entries in
-place: undo needs the transaction id, to see that the transaction has committed; redo also needs database, key and LSN.
-Only uncommon entries are decoded, and others if the hook needs the record.
+Both passes process every LN between firstActive and the end of the log. They read only a few fields of most LNs,
+without decoding them: undo needs the transaction id, to see whether the transaction has committed; redo also needs
+database, key and LSN. An LN is decoded only if it is uncommon, or if the hook needs the record.
 
 Undo goes backwards and removes from the trees the writes of unfinished transactions and rollback periods. Example:
 transaction 12 wrote ``k=1`` at 0x0/0x400 and ``k=2`` at 0x0/0x480, and has no end. Undo meets 0x480 first and sets the
@@ -34,7 +34,7 @@ from engine.recovery.rollback_tracker import RollbackScan, RollbackTracker
 from engine.tree.apply import SlotChange, undo_ln, version_before
 from engine.tree.context import TreeContext
 
-# Undo processes LNs of transactions that have not committed, and provisional LNs.
+# By flags and type: keep provisional LNs, look up the transaction of all other LNs, and skip all other entries.
 _OPEN: Final = [
     0 if number not in UNDO_LNS else KEEP if flags & (PROVISIONAL | BEFORE_CKPT_END) else LOOK
     for flags in range(TYPES)
@@ -115,7 +115,7 @@ class UndoPass(LNPass):
             for raw in self._unfinished(piece, count):
                 self._undo_one(raw, count)
             progress.add(len(piece.data))
-        # Redo already skips them; the bits are set on disk once recovery has succeeded.
+        # Redo skips these entries (``hidden``); their invisible bits are set on disk once recovery has succeeded.
         result.rolled_back = self._rollback.take_invisible()
 
     def _unfinished(self, piece: RangePiece, count: PassCount) -> Iterator[RawEntry]:
@@ -134,7 +134,7 @@ class UndoPass(LNPass):
                     yield raw_at(piece, pos)
                 continue
             raw = raw_at(piece, pos)
-            # Only LNs in temporary databases are provisional, and recovery removes those (R-REC-26).
+            # Only LNs in temporary databases are provisional, and recovery removes these databases (R-REC-26).
             if not is_provisional(raw, self._result.ckpt_end_lsn):
                 count.read += 1
                 yield raw
@@ -156,10 +156,10 @@ class UndoPass(LNPass):
         txn_id = record.txn_id
         if txn_id is None:
             return
-        # Also for transactions without an end: their ids are used (R-REC-15).
+        # Note the ids of transactions without a Commit or Abort too: these ids are in use (R-REC-15).
         result.ids.saw_txn(txn_id)
         db = self._catalog.by_id(record.db_id)
-        # Before any node is fetched, while recovery holds no node.
+        # Evict here, before any node is fetched: recovery holds no node at this point.
         self._keep_room()
         if self._rollback.consume(raw, record, db):
             # Redo would otherwise process it, since its invisible bit is not on disk yet (R-RB-32).
@@ -177,8 +177,8 @@ class UndoPass(LNPass):
         else:
             count.processed += 1
             result.undone.add(txn_id)
-            # An Abort before CkptStart was counted then. The summary with that count may be older than the range in
-            # which the hook searches for it (R-REC-19).
+            # An Abort before CkptStart has already counted the LN as obsolete. The summary with that count may be older
+            # than the range in which the hook searches for it (R-REC-19).
             if self._hook is not None and not NULL_LSN < aborted.get(txn_id) < result.ckpt_start_lsn:
                 self._hook.undone(raw, record, db)
             if self._legacy.owns(db):

@@ -27,7 +27,8 @@ class CoverStorage(WrappedStorage):
     Arguments:
         base: the storage below.
         cover: the storage of the changes.
-        shown: the visible files below with the suffix: lengths by path; None for a finished cover, which has the list.
+        shown: by path, the length of each file below that has the suffix and is visible; None for a finished cover,
+            which holds this list.
         suffix: suffix of the files that appear and disappear below.
 
     Raises:

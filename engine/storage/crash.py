@@ -117,7 +117,7 @@ class CrashStorage(WrappedStorage):
         files = {path: bytearray(data) for path, data in self._durable.items()}
         chosen = random.Random(seed)
         keep = 0 if mode is CrashMode.NO_FSYNC else chosen.randint(0, len(self._changes))
-        # In the order of the changes: a later one survives only with all earlier ones.
+        # Changes survive in their order: a later change survives only with all earlier ones.
         for change in self._changes[:keep]:
             _apply(files, change)
         if mode is CrashMode.TORN_WRITE and keep < len(self._changes):

@@ -1,7 +1,7 @@
 """Files on the local file system, through unbuffered positional reads and writes.
 
-Files are read with ``O_RDONLY``, and nothing is created, modified or locked by reading, so that it works on a read-only
-mount and beside a live writer. Locks are POSIX range locks (``posix_locks``), as a JVM takes them, so JE and this
+Files are read with ``O_RDONLY``, and reading creates, modifies and locks nothing, so it works on a read-only mount and
+beside a live writer. Locks are POSIX range locks (``posix_locks``), as a JVM takes them, so JE and this
 program exclude each other.
 
 Records and tree nodes are read by the hundred thousand, a few hundred bytes each. In the native build such reads use a

@@ -221,7 +221,7 @@ def digest_of(storage: Storage, path: str) -> str | None:
 
 
 def log_lengths(storage: Storage) -> dict[str, int]:
-    """Length of every log file, for both kinds of environment: every write extends one, or adds one."""
+    """Length of every log file, of JE or of Derby: every write of a program extends a log file, or adds one."""
     found = {}
     names = storage.names()
     for directory in ("", *(name for name in names if _LOG_DIRECTORY.fullmatch(name))):

@@ -168,7 +168,7 @@ class OverlayStorage:
         self._directories.add(path)
 
     def rename(self, old: str, new: str) -> None:
-        # This takes the file into the overlay, so that its content can get the new name.
+        # Opening for writing puts the file into the overlay, where its content can get the new name.
         self.open_rw(old)
         self._files[new] = self._files.pop(old)
         self._gone.discard(new)

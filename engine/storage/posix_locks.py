@@ -2,9 +2,10 @@
 
 The system keeps these locks per process and file, not per descriptor, which has two consequences:
 
-* Closing *any* descriptor of a file drops all locks that the process has on it. So this module never closes one while a
-  lock is held: it keeps a list of the files on which this process has locks, and reuses their descriptors.
-* Locks of one process never exclude each other. By means of the same list this module makes them exclude each other.
+* Closing *any* descriptor of a file drops all locks that the process has on it. So this module never closes a
+  descriptor of a locked file: it keeps a list of the files on which this process has locks, and reuses their
+  descriptors.
+* The system lets locks of one process coexist. This module uses the same list to make them exclude each other.
 
 Example (R-LOG-28): a writer holds byte 0 of ``je.lck`` and, while it deletes log files, byte 1 too. Releasing byte 1
 must not release byte 0, and asking for the holder of a byte must release nothing.
@@ -38,7 +39,7 @@ class _LockedFile:
     """The locks of this process on one file.
 
     Attributes:
-        holders: for each byte its locks, each as a flag for exclusive.
+        holders: for each byte a list of its locks; True stands for an exclusive lock.
         handles: descriptors, closed together when the last lock is released.
         writable: a descriptor that can carry an exclusive lock, or -1.
     """
@@ -94,7 +95,7 @@ class PosixLock:
                 return
             holders = file.holders[self._byte]
             holders.remove(self._exclusive)
-            # The system keeps a single lock for all of them; it is released with the last one.
+            # The system keeps a single lock for all locks of this process on the byte; release it with the last one.
             if not holders:
                 fcntl.lockf(file.handles[0], fcntl.LOCK_UN, 1, self._byte, os.SEEK_SET)
             file.close_if_free()
@@ -113,7 +114,7 @@ def take(path: str, byte: int, *, exclusive: bool) -> PosixLock:
         # Identified by device and inode: two paths may lead to the same file.
         file = _locked.get(key) or _LockedFile(key)
         holders = file.holders.setdefault(byte, [])
-        # The system would grant it: locks of one process never exclude each other.
+        # The system would grant this lock: for the system, locks of one process never exclude each other.
         if holders and (exclusive or True in holders):
             raise BlockedError(os.getpid())
         try:

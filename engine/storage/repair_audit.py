@@ -5,7 +5,7 @@ repair wrote. This holds however the run ended: killed, or by a power failure, a
 may be missing. The journal has both versions. A byte that is neither, a log file longer than the repair made it, or an
 additional log file was written by another program, which may have been told that its data is durable.
 
-Zeros are always accepted: a write of the repair may be lost while a later one behind it survived.
+Zeros are always accepted: a write of the repair may be lost although a write to a later place in the file survived.
 """
 
 from __future__ import annotations

@@ -82,7 +82,7 @@ class SavingStorage(WrappedStorage):
             return
         self.interrupt()
         sync_files(self._base, self.touched)
-        # Undo compares them, so that it never mixes old and new bytes.
+        # Undo compares these digests, so that it never mixes old and new bytes.
         digests = {path: digest_of(self._base, path) for path in sorted(self.touched)}
         write_manifest(
             self._backup, {**self._manifest, **what, "state": DONE, "files": digests, "after": log_lengths(self._base)}
@@ -172,7 +172,7 @@ class SavingStorage(WrappedStorage):
         self._sync()
 
     def _note_removed(self, path: str) -> None:
-        # Created in this run: its removal loses no earlier data.
+        # The file was created in this run, so its removal loses no earlier data.
         if not self._undoable and self._lengths.get(path, 0) is None:
             return
         self.touched.add(path)

@@ -1,5 +1,5 @@
-"""A directory for files that belong to an environment, such as saved bytes and rejects; for undo, the environment
-itself.
+"""A directory for files that belong to an environment, such as saved bytes and rejects. Undo opens the environment
+itself in this way.
 
 A user who may not read the environment must not be able to read its data there. So the directory, its new parent
 directories and its files get the owner of the environment, and no more permissions than the log files have. Symbolic
@@ -86,7 +86,7 @@ def make_directories(path: Path, access: Access) -> list[Path]:
 
 
 class DirectoryBeside(DiskStorage):
-    """The storage for such a directory, which is created with its first file.
+    """The storage for a directory of files that belong to an environment; it is created with its first file.
 
     Arguments:
         root: the directory.

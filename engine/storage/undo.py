@@ -5,7 +5,7 @@ completes it. It is journalled like the repair: the marker is in place and the m
 the first byte changes, and both are updated when all changes are durable.
 
 Data written by other programs is never undone. After a finished repair this is checked by the digests, after an
-interrupted one by ``repair_audit``: JE may have opened the files and continued.
+interrupted one by ``repair_audit``: JE may have opened the files and continued the log.
 """
 
 from __future__ import annotations
@@ -86,14 +86,14 @@ def undo(storage: Storage, backup: Storage, *, force: bool = False) -> int:
     finally:
         file.close()
     sync_files(storage, {place.path for place in places})
-    # Only now: until everything is durable, an undo after a crash has to start again.
+    # Written after everything is durable: until then, an undo after a crash has to start again.
     write_manifest(backup, {**manifest, "state": UNDONE})
     _finish_undo(storage, backup)
     return sum(place.kind != WRITTEN for place in places)
 
 
 def settle(storage: Storage, backup: Storage) -> str | None:
-    """Undo the repair of a marker. A repair that was completed but not reported is undone too.
+    """Undo the repair that the marker names. A repair that was completed but not reported is undone too.
 
     Returns: the previous state of the manifest; None if there was nothing to undo.
 

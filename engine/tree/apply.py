@@ -1,19 +1,19 @@
 """The only module that redoes or undoes an LN (R-REC-44, R-REC-52), with the record versions that are exchanged.
 
-Transaction abort, recovery and replica rollback all use it. Both directions compare the slot's LSN with the entry's,
-which makes them idempotent, whatever a checkpoint has or has not written.
+Transaction abort, recovery and replica rollback all use it. Redo and undo compare the slot's LSN with the entry's, and
+are therefore idempotent, whatever a checkpoint has or has not written.
 
 Example (E-REC-1): ``150 UPD K (T1, abort 50)``, ``170 UPD K (T1, abort 50)``, a BIN with K→170 logged, crash. Undo of
 170 finds the slot at 170 and sets it to 50; undo of 150 finds 50 and does nothing.
 
-A ``RecordVersion`` is a version that a slot holds, held, or will hold again. All code about versions shares this one
-record: redo puts them into the tree, undo returns to them, a transaction remembers those that it has replaced, and a
-rollback to a matchpoint selects from its own.
+A ``RecordVersion`` is a version that a slot holds, held, or will hold again. Redo puts such versions into the tree,
+undo returns to them, a transaction remembers those that it has replaced, and a rollback to a matchpoint chooses among
+them.
 
-``redo_sorted`` redoes many LNs of one database at once, in key order. The result is the same as from ``redo_ln`` for
-each, which has the rules. It is several times faster since a BIN is searched once for all the keys that it covers, each
-search begins after the previous slot, and a plain version costs only a tuple. Example: keys ``b``, ``d``, ``m`` and a
-BIN that covers everything below ``k``: one descent for ``b`` and ``d``, one for ``m``.
+``redo_sorted`` redoes many LNs of one database at once, in key order. The result is the same as that of a call of
+``redo_ln`` (which has the rules) for each LN. It is several times faster since a BIN is searched once for all the keys
+that it covers, each search begins after the previous slot, and a plain version costs only a tuple. Example: keys ``b``,
+``d``, ``m`` and a BIN that covers everything below ``k``: one descent for ``b`` and ``d``, one for ``m``.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def _revert_slot(ctx: TreeContext, node: BIN, index: int, to: RecordVersion) -> 
     if value is not None:
         state |= SLOT_EMBEDDED
     elif not state and ctx.log_version >= NODE_SIZES and not node.db.duplicates:
-        # Later versions read an LN with the size in its slot.
+        # From this log version on, an LN is read with the size in its slot.
         size = ctx.access.read(to.lsn, allow_invisible=True).total_bytes
     state |= SLOT_TOMBSTONE if to.tombstone else 0
     _note_vlsn(node, key, to.vlsn if value is not None else NULL_VLSN)
@@ -250,7 +250,7 @@ def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: RecordVersion, 
     index, exact = node.find(key)
     if db.order.learned is not None and (not exact or node.guessed):
         _refuse_guess(db)
-        # In memory only: the key is placed by the guessed order, which may be wrong.
+        # The key is placed by the guessed order, which may be wrong; this happens in memory only.
         db.order.learned.guessed += not exact and not leaf.known_deleted
     if not exact:
         if leaf.known_deleted:
@@ -273,7 +273,7 @@ def redo_ln(ctx: TreeContext, db: DatabaseState, key: Key, leaf: RecordVersion, 
 
 
 def _redo_deletion(node: BIN, index: int, key: Key, leaf: RecordVersion, tree_lsn: int) -> SlotChange:
-    # Already deleted: the slot stays unchanged, even for a newer deletion (R-REC-52).
+    # A slot that is already deleted stays unchanged, even for a newer deletion (R-REC-52).
     if node.states[index] & KNOWN_DELETED:
         return SlotChange(SlotEffect.QUEUED, tree_lsn, node)
     if leaf.lsn < tree_lsn:
@@ -303,7 +303,7 @@ def _put_leaf(node: BIN, index: int, key: Key, exact: bool, leaf: RecordVersion)
 def _note_vlsn(node: BIN, key: Key, vlsn: int) -> None:
     if vlsn == NULL_VLSN:
         node.vlsns.pop(key, None)
-    # Only if the environment preserves VLSNs, which shows in the node having some.
+    # A node has VLSNs only if the environment preserves them.
     elif node.vlsns:
         node.vlsns[key] = vlsn
 
@@ -323,7 +323,7 @@ def redo_sorted(
         keep_room: called whenever no node is in use, so that any node may be evicted.
         batch: in log order. Records of different keys do not depend on each other, so it is sorted here by key;
             versions of the same key keep their order.
-        is_sorted: whether it is already sorted.
+        is_sorted: whether the batch is already sorted.
     """
     if not is_sorted:
         batch.sort(key=_KEY)

@@ -125,7 +125,7 @@ class BIN(IN):
             old = self.values[index]
             self.data_bytes -= len(old) if old is not None else 0
             if self.times:
-                # By the old key: with a comparator the bytes of the new one may differ.
+                # Use the old key: with a comparator the bytes of the new key may differ.
                 self.times.pop(self.keys[index], None)
             self.keys[index] = key
             self.lsns[index] = lsn
@@ -134,7 +134,7 @@ class BIN(IN):
             self.sizes[index] = size
             self.expirations[index] = expiration
         else:
-            # The key that identified the node was removed; recovery searches the node by a key that exists.
+            # The slot with the identifier key was removed. Recovery must find the node by a key that it contains.
             if not self.keys:
                 self.ident = key
             self.keys.insert(index, key)

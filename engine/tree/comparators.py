@@ -127,7 +127,7 @@ def find_order(name: str) -> SortKey:
     """
     if name in ORDERS:
         return ORDERS[name].sort_key
-    # Only for names that are not built in: searching the installed packages takes time.
+    # Search the installed packages only for names that are not built in, since this takes time.
     from importlib.metadata import entry_points
 
     found = {point.name: point for point in entry_points(group=GROUP)}

@@ -26,7 +26,7 @@ def compress(ctx: TreeContext, node: BIN, *, dirty_slots: bool) -> int:
         The number of slots removed.
     """
     if node.db.order.learned is not None:
-        # Its nodes stay as they were logged: the right places of their slots are not known.
+        # Under a learned order nodes stay as they were logged: the right places of their slots are not known.
         return 0
     removed = 0
     for index in range(len(node) - 1, -1, -1):
@@ -37,7 +37,7 @@ def compress(ctx: TreeContext, node: BIN, *, dirty_slots: bool) -> int:
             continue
         if state & DIRTY and not dirty_slots:
             continue
-        # Its transaction may still abort and then needs the slot (R-TREE-50).
+        # The transaction that deleted the record may still abort, and then needs the slot (R-TREE-50).
         if lsn != NULL_LSN and _is_held(ctx, lsn, state):
             continue
         node.remove_slot(index)
@@ -104,7 +104,7 @@ def prune(ctx: TreeContext, node: BIN) -> bool:
         delist(ctx, below)
         below = next((kid for kid in below.kids if kid is not None), None)
     parent.remove_slot(index)
-    # The neighbour now covers the range of the branch; the next insertion there must log that first (D-14).
+    # The neighbour now covers the range of the branch. The next insertion there must first log its path (D-14).
     parent.pruned = True
     return True
 

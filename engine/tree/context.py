@@ -49,7 +49,7 @@ class ExpirationListener(Protocol):
     """Called for expiring data as it is logged (R-CLN-51)."""
 
     def expires(self, lsn: int, expiration: int, size: int) -> None:
-        """This number of bytes of an entry expires; ``expiration`` in days, or negative hours, since 1970."""
+        """``size`` bytes of the entry at an LSN expire; ``expiration`` in days, or negative hours, since 1970."""
 
 
 class SplitWatcher(Protocol):

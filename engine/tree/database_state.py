@@ -122,7 +122,7 @@ class DatabaseState:
     def to_impl(self) -> DatabaseImpl:
         """The current persistent state, in the form of the version that is written."""
         return self.impl._replace(
-            # The roots of these two are in DbTree, and they have no names (R-TREE-3).
+            # The mapping and the naming database are stored in DbTree, without names (R-TREE-3).
             name=None if self.id in (MAPPING_DB_ID, NAMING_DB_ID) else self.name or "",
             root_exists=self.root_lsn != NULL_LSN,
             root_key=b"" if self.root_lsn != NULL_LSN else None,

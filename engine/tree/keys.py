@@ -43,12 +43,13 @@ class LearnedOrder:
     Attributes:
         db_id, database: the database; its name is "" while not known.
         direction: 1 or -1 for ascending or descending bytes, 0 for neither.
-        places: the position of each stored key in the sequence of all; None if the order is a direction, or not known.
+        places: the position of each stored key in the sequence of all keys; None if ``direction`` is set, or if nothing
+            is known.
         may_guess: keys that no node has may be put last; False if nodes will be logged.
         guessed: number of keys that were placed by a guess, last or among others.
         skipped: number of entries that recovery left out because nothing is known about the order.
-        near: the BIN that was used last. The order between keys that no node shows together is not known, so a descent
-            may miss a key; a walk continues from this BIN.
+        near: the BIN that was used last; a search looks there first. The order between keys that no node shows together
+            is not known, so a descent may miss a key, and a search of all BINs is expensive.
     """
 
     __slots__ = ("database", "db_id", "direction", "guessed", "may_guess", "name", "near", "places", "skipped")

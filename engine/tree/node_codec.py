@@ -2,8 +2,8 @@
 
 All log versions can be read, and versions 17 to 26 written. A prefix is the longest common prefix of all keys; there is
 none with fewer than two slots (R-TREE-18). Until v17 the compact LSN form is used if offsets and file numbers fit
-(je-log-format.md 8.4). Slots of upper nodes contain the size of the child's entry since v21, and those of embedded
-records their times since v19. A delta contains only the dirty slots and references its full version.
+(je-log-format.md 8.4). Since v21 slots of upper nodes contain the size of the child's entry; since v19 slots of
+embedded records contain their times. A delta contains only the dirty slots and references its full version.
 
 Example: keys ``path/a`` and ``path/b`` in a database with prefixing are logged as prefix ``path/`` and suffixes ``a``,
 ``b``; without prefixing, whole.
@@ -11,8 +11,8 @@ Example: keys ``path/a`` and ``path/b`` in a database with prefixing are logged 
 Almost every node of almost every log has the *common form*: keys in byte order, no VLSNs, no times. ``encode_usual``
 encodes such nodes, and ``decode_usual`` decodes such BINs, without an object for each slot; the layout is in
 ``format.fast.bin``. Their general twins are ``node_to`` and ``node_from`` with ``format.entry.node``; the results are
-the same, byte for byte. Nodes of other forms, and malformed nodes, are left to the twins (None), which report what is
-wrong.
+the same, byte for byte. For nodes of other forms, and malformed nodes, the fast functions return None; the twins then
+convert the node or report what is wrong.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ def _child_slots(node: IN, stored: list[bytes], cut: int) -> tuple[Slot, ...]:
 
 def common_prefix(keys: list[bytes]) -> bytes:
     """The longest common prefix of all keys, which is that of the smallest and the largest."""
-    # Not first and last: under a comparator the list is not in byte order.
+    # The first and last key would not do: under a comparator the list is not in byte order.
     low, high = min(keys), max(keys)
     length = 0
     for a, b in zip(low, high, strict=False):
@@ -231,10 +231,10 @@ def time_bases(node: BIN, version: int) -> tuple[int, int]:
 
 
 def check_level(db: DatabaseState, node: IN, lsn: int, expected: int) -> None:
-    """Check that a child is of the database and the level that its parent expects (R-TREE-1).
+    """Check that a child has the level that its parent expects (R-TREE-1).
 
     Raises:
-        DamageError: it belongs to another database, or has another level.
+        DamageError: it has another level, or belongs to the other kind of tree (mapping tree or not).
     """
     if node.level != expected:
         raise DamageError(

@@ -54,7 +54,7 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
         # Recovery and the cleaner refuse earlier; this makes sure that no node in a wrong order reaches the log.
         raise UnknownOrderError(learned)
     if node.db.deferred and isinstance(node, BIN):
-        # Before the BIN is encoded: its slots need real LSNs (R-TREE-60).
+        # Log the records before the BIN is encoded: its slots need real LSNs (R-TREE-60).
         _log_deferred_lns(writer, node, provisional if node.db.temporary else Provisional.NO, ctx.expiring)
     delta = allow_delta and isinstance(node, BIN) and node.wants_delta(ctx.delta_percent)
     previous = _previous(node, delta)
@@ -71,14 +71,14 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
     if provisional is not Provisional.YES:
         node.provisional_obsolete = []
     elif node.pruned and node.parent is not None:
-        # Recovery reaches this version only through the parent.
+        # Recovery reaches this version only through the parent, so the parent has to be logged too.
         node.parent.pruned = True
     node.pruned = False
     if ctx.expiring is not None and expires and isinstance(node, BIN):
         _count_expiring(ctx.expiring, node, lsn, HEADER_BYTES + len(body), delta)
     size = HEADER_BYTES + len(body)
     _logged(node, lsn, size, delta)
-    # Last: the parent's slot must not reference a version that is not in the log.
+    # Update the parent last: its slot must not reference a version that is not in the log.
     _update_parent(node, lsn, size, previous if provisional is Provisional.YES else [])
     return lsn
 
@@ -170,7 +170,8 @@ def _update_parent(node: IN, lsn: int, size: int, handed_up: list[ObsoleteNode])
         return
     index = parent.slot_of(node)
     parent.set_child_lsn(index, lsn, size)
-    # Logged with YES: the next ancestor that is logged otherwise counts these as well (R-CKPT-31).
+    # The node was logged with YES: the next ancestor that is logged with another flag counts these versions
+    # (R-CKPT-31).
     if handed_up or node.provisional_obsolete:
         parent.provisional_obsolete += handed_up + node.provisional_obsolete
         node.provisional_obsolete = []
@@ -185,7 +186,7 @@ def settle(ctx: TreeContext, roots: list[IN]) -> None:
         # From now on there is a writer: evicted nodes are logged.
         ctx.spill.close()
         ctx.spill = None
-    # The mapping tree first: MapLNs of the others are inserted into it.
+    # Log the mapping tree first: MapLNs of the other databases are inserted into it.
     for root in sorted((root for root in roots if root.db.unlogged_splits), key=lambda root: root.db.id):
         db = root.db
         db.unlogged_splits = False

@@ -9,7 +9,8 @@ Rules:
 
 * A spilled node leaves memory completely, together with the LSN in its parent's slot. The slot holds a *mark* instead,
   which is less than every LSN. No mark reaches the log (``engine.tree.node_log`` replaces it first).
-* A parent with a mark is dirty: it must not be dropped and read again. So it is spilled itself, or stays; roots stay.
+* A parent with a mark counts as dirty, because it must not be dropped and read again: it is spilled itself, or stays in
+  memory. Roots stay.
 * ``child_of`` reads a node back when it is needed; the slot then has its LSN again, and the block is free.
 * After a successful recovery for writing, ``settle`` logs the remaining nodes, bottom-up and provisional YES; the
   following checkpoint logs their ancestors up to the roots. After a crash before that, recovery ignores these nodes.
@@ -57,7 +58,7 @@ class Spill:
 
     def __init__(self) -> None:
         self._scratch = ScratchFile()
-        # Offsets of the spilled nodes: an LSN in a damaged log can look like a mark.
+        # Offsets of the spilled nodes, to tell marks from LSNs of a damaged log that look like marks.
         self._out: set[int] = set()
         self.nodes = 0
 

@@ -10,8 +10,8 @@ the branch now belongs to a neighbour, but nothing in the log records that. Supp
 that range in it, reached the log before the ancestor, and a crash followed: a scan would find the record and a search
 would not. JE logs nothing at this point.
 
-Example (v), a full BIN, then a parent that becomes full with the new slot, then one that does not: BIN new, BIN old,
-IN2, IN2 new, IN2 old, IN3 (all YES), root (NO).
+Example: a BIN is full, its parent IN2 becomes full by the new slot, and the grandparent IN3 has room. The order of
+logging is: BIN new, BIN old, IN2, IN2 new, IN2 old, IN3 (all YES), root (NO).
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ def bin_for_insert(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN:
     while True:
         node = root_of(ctx, db)
         assert node is not None
-        # Before the descent: a split below may need a slot in the root (R-TREE-11).
+        # Split the root before the descent: a split below may need a slot in it (R-TREE-11).
         if node.needs_split():
             _split_root(ctx, db, node, key)
             continue
         full = widened = False
         while not isinstance(node, BIN):
             widened = widened or node.pruned
-            # Same as slot_for, child_of and needs_split, without the calls: this runs for every insertion.
+            # ``slot_for``, ``child_of`` and ``needs_split`` inline, since this runs for every insertion.
             index = bisect_right(node.keys, key, 1) - 1
             child = node.kids[index]
             node = child if child is not None else child_of(ctx, node, index)
@@ -70,7 +70,8 @@ def bin_for_insert(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN:
             assert isinstance(node, BIN)
             ctx.ticks += 1
             node.touched = ctx.ticks
-            # Before the insertion is logged: after a crash the record must not lie outside the old bounds (D-14).
+            # Log the path before the insertion is logged: after a crash the record must not lie outside the old bounds
+            # (D-14).
             if widened and ctx.writer is not None and not db.temporary:
                 _log_widened(ctx, db, key)
             return node
@@ -116,7 +117,8 @@ def _split_path(ctx: TreeContext, db: DatabaseState, key: Key) -> None:
             _split(ctx, node, key, path)
             just_logged, any_split = node.parent, True
         elif any_split and node is not just_logged:
-            # Its slot references a node that was split or logged below; recovery must find the whole path (R-TREE-15).
+            # A slot of this node references a node that was split or logged; recovery must find the whole path
+            # (R-TREE-15).
             log_node(ctx, node, Provisional.YES)
     root = path.nodes[0]
     if any_split and just_logged is not root:
@@ -155,7 +157,7 @@ def _split(ctx: TreeContext, node: IN, key: Key, path: _Path) -> None:
     if ctx.writer is None:
         # Neither half may be logged alone later; ``settle`` prevents that.
         node.db.unlogged_splits = True
-    # Sibling, node, parent: only the parent makes both halves visible, so a crash in between has no effect.
+    # Log the parent last: only the parent makes both halves visible, so a crash in between has no effect.
     log_node(ctx, sibling, Provisional.YES)
     log_node(ctx, node, Provisional.YES)
     log_node(ctx, parent, Provisional.NO if parent.is_root else Provisional.YES)
@@ -169,7 +171,7 @@ def _split_index(node: IN, key: Key, path: _Path) -> int:
     lowest = 0 if isinstance(node, BIN) else 1
     position = node.find(key)[0] if isinstance(node, BIN) else node.position(key)
     if path.leftmost and position <= lowest:
-        # Otherwise a load in descending order would leave nodes half empty.
+        # One half stays almost full: a load in descending order would otherwise leave nodes half empty.
         return 1
     if path.rightmost and not path.leftmost and position >= count:
         return count - 1

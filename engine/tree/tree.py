@@ -142,7 +142,7 @@ def child_of(ctx: TreeContext, parent: IN, index: int) -> IN:
             child, parent.lsns[index] = ctx.spill.back(parent.db, lsn)
         else:
             child = fetch_node(ctx, parent.db, lsn)
-            # Before it is linked: a child of the wrong level could make searches go wrong or never end.
+            # Check the child before it is linked: a wrong level could make searches go wrong or never end.
             check_level(parent.db, child, lsn, parent.level - 1)
         parent.attach(index, child)
         enlist(ctx, child)
@@ -168,7 +168,7 @@ def _find_learned(ctx: TreeContext, db: DatabaseState, learned: LearnedOrder, ke
     near = learned.near
     if isinstance(near, BIN) and near.in_tree and near.db is db and key in near.keys:
         return near
-    # Checked before the descent, which assigns a place to every key.
+    # Checked before the descent, which assigns a place to a key that has none.
     is_shown = learned.places is not None and learned.knows(db.order.unwrap(key))
     node = root_of(ctx, db)
     while node is not None and not isinstance(node, BIN):
@@ -187,7 +187,7 @@ def find_by_walk(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN | None:
 def find_plain(ctx: TreeContext, db: DatabaseState, key: Key) -> tuple[BIN | None, int, bytes | None]:
     """Find a live record that does not expire: its BIN, slot and data. Data is None if it is not in memory.
 
-    If there is no such record the slot is negative; if only ``find_bin`` can tell, the BIN is None.
+    If there is no such record the slot is negative. If the BIN is None, the caller has to search with ``find_bin``.
     """
     if record_at is None or not _IS_PREPARED:
         return None, -1, None
@@ -358,7 +358,7 @@ def slot_values(ctx: TreeContext, node: BIN, chosen: list[int]) -> list[bytes | 
         except DamageError:
             if ctx.may_be_extinct is None:
                 raise
-            # One at a time, so that an error names the LSN.
+            # Read one at a time, so that an error names the LSN.
             for at in missing:
                 read[at] = slot_data(ctx, node, at)
     found: list[bytes | None] = []

@@ -33,7 +33,7 @@ def can_append(ctx: TreeContext, db: DatabaseState) -> bool:
 
 
 def append(ctx: TreeContext, db: DatabaseState, records: list[tuple[bytes, bytes, int]]) -> None:
-    """Add records; the caller keeps the cache within its budget afterwards.
+    """Add records. The caller has to evict nodes afterwards if the cache exceeds its budget.
 
     Arguments:
         db: a database for which ``can_append`` is True.

@@ -141,7 +141,7 @@ class TxnChain:
         if later is not None:
             self._reverts[later] = RecordVersion(
                 lsn=lsn,
-                # Not known deleted: a later step may restore the record (R-RB-43).
+                # A deletion is not *known* deleted, since a later step may restore the record (R-RB-43).
                 pending_deleted=ln.data is None,
                 key=ln.key if database.key_updates else None,
                 data=ln.data if ln.embedded else None,
@@ -151,7 +151,7 @@ class TxnChain:
                 tombstone=bool(ln.flags2 & TOMBSTONE),
             )
         if lsn > matchpoint_lsn:
-            # Preliminary; an earlier LN of the record replaces it.
+            # This version is preliminary: an earlier LN of the record replaces it.
             self._reverts[lsn] = version_before(ln, lsn)
             waiting.latest[record] = lsn
             return

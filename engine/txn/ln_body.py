@@ -102,8 +102,8 @@ def with_times(record: ln_codec.LN, number: int, version: int, times: Times, bef
 def marshalled(
     number: int, version: int, record: ln_codec.LN, refresh: Callable[[], Content] | None
 ) -> tuple[bytes, Callable[[], bytes] | None]:
-    """The body for now. For content that counts the entry itself, also a function that encodes the final body when
-    it is logged.
+    """The body as encoded now. For content that counts the entry itself, also a function that encodes the final body
+    when the entry is logged.
     """
     if refresh is None:
         return encode_body(number, version, record), None
@@ -111,13 +111,13 @@ def marshalled(
     def marshal() -> bytes:
         return encode_body(number, version, record._replace(content=refresh()))
 
-    # Encoded now for its size; the later call under the latch has the current content.
+    # The first encoding is needed for its size; the later call, under the latch, encodes the current content.
     return marshal(), marshal
 
 
 def version_before(node: BIN, index: int, exact: bool) -> RecordVersion:
     """The current version in a slot, as found by a transaction's first write of the record (R-TXN-33)."""
-    # No abort LSN: then undo makes the slot known deleted (R-TXN-33).
+    # There is no version before, and so no abort LSN: undo makes the slot known deleted (R-TXN-33).
     if not exact or node.lsns[index] == NULL_LSN:
         return _NO_RECORD
     state = node.states[index]

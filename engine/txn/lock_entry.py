@@ -1,13 +1,13 @@
 """One lock: its owners and its queue, without threads or clocks.
 
-Rules: R-TXN-3 to 8. Most locks have one owner, who is stored in a separate field so that such a lock stays small: a
-transaction of a million writes holds a million locks.
+Rules: R-TXN-3 to 8. Most locks have one owner. The first owner is stored in a separate field, so that such a lock stays
+small: a transaction of a million writes holds a million locks.
 
 * A request is granted if no other owner conflicts and no request waits before it. The second condition does not apply
   to promotions and to requests that may jump ahead.
 * A promotion waits at the head of the queue, every other request at its end.
-* A request that would restart waits like any other but owns nothing in the end; it is answered when no owner of another
-  group holds an insertion lock.
+* A request that conflicts with an insertion waits like any other. Once no owner of another group holds an insertion
+  lock, it is answered with RESTART and owns nothing.
 * Lockers of one group (a transaction and its read-committed helpers) never conflict with each other.
 
 Example, lock on 0x0/0x64: owner T1 READ; waiting T3 WRITE, T4 READ. T2 requests READ: it is compatible with T1 but
@@ -30,8 +30,8 @@ class Locker(Protocol):
     """An owner of locks: a transaction, or one of its helpers. Compared and hashed by identity.
 
     The lock table calls ``set_abort_only`` and ``set_preempted`` while it holds its own mutex; they only record the
-    fact. A preempted locker raises the error in its next operation; a read-only one that is about to close may ignore
-    it.
+    fact. A preempted locker raises the error in its next operation; a read-only locker that is about to close may
+    ignore it.
     """
 
     @property
@@ -180,7 +180,7 @@ class LockEntry:
 
     def retry(self, waiter: Waiter) -> Grant | None:
         """Grant a waiter's request if that is possible now; it counts as first in line."""
-        # It waits for the insertion to end and then examines the range again; it is granted nothing (R-TXN-3).
+        # The requester waits for the insertion to end and then examines the range again. It gets no lock (R-TXN-3).
         if waiter.restarts:
             return None if self.in_the_way(waiter) else Grant.RESTART
         granted = self.try_grant(waiter.locker, waiter.lock_type, in_line=True)

@@ -9,7 +9,7 @@ insertion into that gap requests RANGE_INSERT on the following record. A scan th
 and then starts again, because the range has changed.
 
 Example: T1 owns READ on 0x0/0x64. T2 requests READ there: allow. T3 requests WRITE: block, T3 waits. T1 requests WRITE:
-its own cell is "wait (WRITE)" and T2 conflicts, so T1 waits at the head of the queue, before T3.
+the upgrade of its READ is "wait (WRITE)" and T2 conflicts, so T1 waits at the head of the queue, before T3.
 """
 
 from __future__ import annotations

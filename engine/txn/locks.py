@@ -11,7 +11,7 @@ Rules: R-TXN-1 (locks belong to LSNs; logging a new version moves them), 3 to 8 
 * a slot that is known deleted, or whose LSN is NULL, has no lock.
 
 One mutex guards the table. It is held for the few steps of one request, never while a thread waits or during a call
-that could wait. Only locking a version without an owner is done without it, in one step. The locker's callbacks only
+that could wait. Only a version without an owner is locked without the mutex, in one step. The locker's callbacks only
 record a fact. Each waiter sleeps on its own condition, so that a release wakes exactly the waiters that it grants.
 
 The table has no list of a locker's locks: the transaction keeps it, because it needs one for its write locks anyway.
@@ -114,7 +114,7 @@ class LockTable:
         with self._mutex:
             entry = locks.get(lsn)
             if entry is None:
-                # It has been released just now.
+                # The last owner has released the lock since the first look.
                 made = LockEntry(lsn, locker, lock_type)
                 entry = locks.setdefault(lsn, made)
                 if entry is made:
@@ -149,7 +149,7 @@ class LockTable:
     def release_all(self, held: dict[int, None], locker: Locker) -> None:
         """Release all locks of a locker, in batches, and empty its list.
 
-        The list is not copied: the cleaner may move a version meanwhile, and then adds the lock on the new one.
+        The list is not copied: the cleaner may move a version meanwhile, and then adds the lock on the moved version.
         """
         while held:
             with self._mutex:
@@ -171,14 +171,14 @@ class LockTable:
     ) -> list[tuple[Locker, LockType]]:
         """Give every owner of a lock the lock on the version that replaces the old one (R-TXN-1).
 
-        Except RANGE_INSERT: the owner of a gap determines by itself which version guards the gap now.
+        RANGE_INSERT locks are not transferred: the owner of a gap determines which version guards the gap now.
 
         Arguments:
             old_lsn, new_lsn: the versions. The old lock stays; its owners release it when they end.
             write: whether the owners wrote the new version and therefore get a write lock. False if the version only
                 moved (migration), so that each keeps its type.
-            noted: called with each owner before the old lock can be released: the owner may be ending in another
-                thread.
+            noted: called with each owner and the new LSN, while the old lock cannot be released, because the owner may
+                be ending in another thread.
 
         Returns:
             The owners of the new lock.
@@ -277,7 +277,7 @@ class LockTable:
         while entry.waiters:
             waiter = entry.waiters[0]
             granted = entry.retry(waiter)
-            # Later ones stay in line, even if they are compatible (R-TXN-8).
+            # Later requests stay in the queue, even if they are compatible (R-TXN-8).
             if granted is None:
                 break
             self._settle(waiter, granted)
@@ -332,12 +332,12 @@ class LockTable:
             if deadline is None or now < deadline:
                 waiter.wakeup.wait(None if deadline is None else deadline - now)
             elif detect_at is not None:
-                # Before any timeout: the release by a victim is the better outcome, and worth another wait.
+                # Search for deadlocks before any timeout: if a victim releases its lock, this request need not fail.
                 detect_at = None
                 if self._break_deadlocks(waiter):
                     lock_deadline = self._lock_deadline(locker, now)
             elif locker.importunate:
-                # Readers had their lock timeout; the stream of the master takes precedence over them (R-TXN-26).
+                # This request has waited for its lock timeout; replay takes precedence over readers (R-TXN-26).
                 self._steal(waiter)
                 lock_deadline = self._lock_deadline(locker, now)
             else:
@@ -380,9 +380,7 @@ class LockTable:
         return self._deadlocks > before
 
     def _steal(self, waiter: Waiter) -> None:
-        """Take the lock from preemptable owners (R-TXN-26); an owner that is not preemptable is waited for once
-        more.
-        """
+        """Take the lock from preemptable owners (R-TXN-26). If other owners remain, the request waits once more."""
         entry = waiter.lock
         for owner in entry.in_the_way(waiter):
             if not owner.preemptable:
@@ -397,7 +395,7 @@ class LockTable:
             )
             entry.drop_owner(owner)
             owner.set_preempted(error)
-        # Before the sweep: the lock was taken for this waiter, not for the head of the queue.
+        # Grant to this waiter before the sweep: the lock was taken for it, not for the head of the queue.
         granted = entry.retry(waiter)
         if granted is not None:
             self._settle(waiter, granted)

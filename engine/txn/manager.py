@@ -1,7 +1,7 @@
 """All transactions of an environment: ids, registration, commit, abort, prepare (R-TXN-30, R-TXN-40 to R-TXN-46).
 
-A transaction is registered from its creation until its locks are released. For an abort that is after the undo, so that
-a CkptStart between the Abort entry and its undo still finds it (R-TXN-43).
+A transaction is registered from its creation until its locks are released. An abort releases them after the undo, so
+that a CkptStart between the Abort entry and the undo still finds the transaction (R-TXN-43).
 
 Example: ``100 INS_LN_TX (T1) | 150 Abort (T1) | 160 CkptStart | undo of 100``. firstActive of that checkpoint is 100,
 since T1 is registered until the undo is done; recovery reads from 100 and undoes it again.
@@ -44,8 +44,8 @@ class CommitGate(Protocol):
         """Called before the Commit is logged. Raises RefusedError: there are too few replicas to acknowledge it."""
 
     def stamp(self, *, awaited: bool) -> Stamp:
-        """The stamp of the entry being logged; ``awaited`` if a commit waits for it. Called under the log write
-        latch.
+        """The stamp of the entry being logged; ``awaited`` for the Commit of a transaction that has written. Called
+        under the log write latch.
         """
 
     def committed(self, txn: Txn) -> None:
@@ -126,7 +126,7 @@ class TxnManager:
             if replicated:
                 txn.vlsn = NEXT_VLSN
             if transactional:
-                # Under the same mutex as the allocation of its id: a checkpoint must not miss it in between (R-TXN-43).
+                # Allocate the id and register under one mutex: a checkpoint must not miss the transaction (R-TXN-43).
                 self.registered[txn.id] = txn
             self.serializable += isolation is Isolation.SERIALIZABLE
         return txn
@@ -161,8 +161,8 @@ class TxnManager:
         Raises:
             RefusedError: the transaction is not open; or, in a group, too few replicas are connected or have
                 acknowledged it: in the latter case it is still committed here.
-            StorageError: the Commit could not be written or synced. Then, or if it was interrupted, the transaction is
-                possibly committed and the environment invalid (R-TXN-45).
+            StorageError: the Commit could not be written or synced. After this error, or an interrupt, the transaction
+                is possibly committed and the environment invalid (R-TXN-45).
         """
         # A prepared transaction has promised to commit; nothing may prevent that now (R-TXN-44).
         if txn.state is not TxnState.PREPARED:
@@ -196,12 +196,12 @@ class TxnManager:
             if txn.deleted and self.compress_later is not None:
                 self.compress_later(txn)
         except BaseException as error:
-            # Its locks are never released.
+            # The locks of the transaction are never released, so the environment cannot be used any more.
             self._ctx.fail(error)
             raise
         try:
             if gate is not None and lsn != NULL_LSN:
-                # While the locks are held: no local reader sees data that the group may still lose.
+                # The locks are still held, so that no local reader sees data that the group may still lose.
                 gate.committed(txn)
         finally:
             self._finish(txn)
@@ -244,7 +244,7 @@ class TxnManager:
         self.aborts += 1
         if txn.last_lsn != NULL_LSN and self.compress_later is not None:
             self.compress_later(txn)
-        # Last: until the undo is done a checkpoint must see its first LSN (R-TXN-43).
+        # Unregister last: until the undo is done, a checkpoint must see the first LSN of the transaction (R-TXN-43).
         self._finish(txn)
 
     def forget(self, txn: Txn) -> None:
@@ -253,8 +253,8 @@ class TxnManager:
         self._finish(txn)
 
     def prepare(self, txn: Txn, format_id: int, gtrid: bytes, bqual: bytes) -> int:
-        """First phase of a two-phase commit: durable, and open until decided (R-TXN-44). Returns the LSN of the
-        Prepare.
+        """First phase of a two-phase commit: the transaction becomes durable and stays open until it is committed or
+        aborted (R-TXN-44). Returns the LSN of the Prepare.
 
         Raises:
             UnsupportedError: the log version belongs to a JE without prepared transactions, which would undo this one.

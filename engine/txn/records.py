@@ -83,18 +83,18 @@ class Records:
         """The data of a record, or None if it does not exist or has expired.
 
         Arguments:
-            locker, lock_type: the locker, and its lock type; None reads without a lock, committed or not.
+            locker, lock_type: the locker, and its lock type; None reads without a lock, including uncommitted data.
         """
         while True:
             with self._ctx.latch:
                 node = find_bin(self._ctx, db, key)
                 index, exact = node.find(key) if node is not None else (0, False)
-                # Its data is not read: JE's cleaner may have deleted the file (R-CLN-26).
+                # The data of an expired record is not read: JE's cleaner may have deleted the file (R-CLN-26).
                 expired = node is not None and exact and self._has_expired(node, index, locker)
                 wait_lsn = NULL_LSN if node is None else self._lock_slot(node, index, exact, locker, lock_type)
                 live = node is not None and exact and node.is_live(index) and not expired
                 if wait_lsn == NULL_LSN and not live and lock_type in _RANGES:
-                    # A serializable read without a result must have no result again: it locks the gap.
+                    # A repeated serializable read must find no record again, so it locks the gap.
                     gap = end_marker(db) if node is None else gap_lsn(self._ctx, node, index + exact)
                     wait_lsn = self._lock_absence(gap, locker, lock_type)
                 if wait_lsn == NULL_LSN:
@@ -133,13 +133,13 @@ class Records:
         locker.check_usable()
         while True:
             with ctx.latch:
-                # Also for an update: only the BIN shows whether the key exists (R-TREE-11).
+                # Make room for an update too, since only the BIN shows whether the key exists (R-TREE-11).
                 node = bin_for_insert(ctx, db, key)
                 index, exact = node.find(key)
                 gap = False
                 expired = exact and self._has_expired(node, index, locker)
                 wait_lsn = self._lock_slot(node, index, exact, locker, _WRITE)
-                # Also into a deleted slot: to a serializable scan it is a part of the gap.
+                # An insertion into a deleted slot needs the gap too: to a serializable scan the slot is part of it.
                 if wait_lsn == NULL_LSN and self._guards_gaps() and not (exact and node.is_live(index)):
                     gap = True
                     wait_lsn = self._ask_gap(node, index + exact, locker)
@@ -178,7 +178,7 @@ class Records:
                 expired = exact and not even_expired and self._has_expired(node, index, locker)
                 wait_lsn = self._lock_slot(node, index, exact, locker, LockType.WRITE)
                 if wait_lsn == NULL_LSN:
-                    # Checked only now, with the lock: the deletion of an open transaction may still be undone.
+                    # Checked after the lock is granted: a deletion by an open transaction may still be undone.
                     if not exact or not node.is_live(index) or expired:
                         return False
                     self.write_slot(node, index, True, key, payload, locker)
@@ -202,7 +202,7 @@ class Records:
         before = mine[1] if mine is not None else version_before(node, index, exact)
         embedded = payload.data is not None and payload.kind.embeds and self._embeds(db, payload.data)
         exists = exact and not old_state & DELETED and old_lsn != NULL_LSN
-        # Such an LN is never read by its LSN (R-CLN-5).
+        # The LNs of deletions, embedded records and duplicates are never read by LSN (R-CLN-5).
         born_obsolete = payload.data is None or embedded or db.duplicates
         replaced = exists and not old_state & SLOT_EMBEDDED and not db.duplicates
         number = type_of(payload, exists, locker)
@@ -231,7 +231,7 @@ class Records:
         if payload.expiration and ctx.expiring is not None:
             ctx.expiring.expires(lsn, payload.expiration, size)
         if locker.transactional:
-            # Before the latch is released: the new LSN must be locked when it is found (R-TXN-1).
+            # Move the lock before the latch is released: other threads must find the new LSN locked (R-TXN-1).
             self._move_lock(locker, db, old_lsn, lsn, before)
         if payload.data is None:
             # The slot stays until the transaction has ended and the compressor removes it (R-TREE-21).
@@ -298,7 +298,7 @@ class Records:
     def _has_expired(self, node: BIN, index: int, locker: Txn | None) -> bool:
         """Whether a record has expired for a locker that is about to request its lock.
 
-        A locker still sees expired records that it has locked before (R-CLN-50).
+        A locker still sees records that expired after it had locked them (R-CLN-50).
         """
         expiration = node.expirations[index]
         if not expiration or not is_expired(expiration, self._clock()):
@@ -361,10 +361,10 @@ class Records:
         else:
             # Lockers of the group, or readers of the old version, may share the lock (R-TXN-1).
             if not mine or not self._locks.transfer(old_lsn, lsn, write=True, noted=note_lock):
-                # A new record, or a slot without a lock: the new LSN has no owner yet, so this is granted.
+                # The record is new, or its slot had no lock. The new LSN has no owner yet, so the lock is granted.
                 self._locks.lock(lsn, locker, _WRITE, wait=False)
                 locker.locks[lsn] = None
-        # The replaced version is carried from version to version (R-TXN-32).
+        # The version before the transaction is carried over to the new LSN (R-TXN-32).
         locker.writes.pop(old_lsn, None)
         locker.writes[lsn] = (db, before)
 

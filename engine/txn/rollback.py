@@ -110,14 +110,14 @@ def set_invisible(access: LogAccess, lsns: list[int]) -> None:
         file = access.storage.open_rw(paths[number])
         for offset in offsets:
             flags = file.read(offset + FLAGS_AT, 1)[0]
-            # In place; the bit is masked out before the checksum is computed (R-LOG-41).
+            # The bit is set in place: it is masked out before the checksum is computed (R-LOG-41).
             file.write(offset + FLAGS_AT, bytes((flags | INVISIBLE,)))
         file.sync()
         file.close()
 
 
 def relock(locks: LockTable, txn: Txn, db: DatabaseState, record: LN, lsn: int) -> None:
-    """Give an open transaction the lock on one of its LNs, and restore its record of the previous version
+    """Give an open transaction the lock on one of its LNs, and restore the version before it in ``writes``
     (R-REC-51).
     """
     # There are no other lockers yet, so it is granted at once (R-REC-51).

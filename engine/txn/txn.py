@@ -9,7 +9,8 @@ transaction writes for that record (R-TXN-32): ``writes`` carries it from versio
 
 A *replicated* transaction has a negative id; its LNs, its Commit and its Abort are entries of the replication stream.
 On a master they take the next VLSN; on a replica the replay sets the VLSN that the master allocated (``vlsn``,
-``end``). There the transaction is *importunate*: it takes locks away from readers rather than wait for ever (R-TXN-26).
+``end``). On a replica the transaction is *importunate*: it takes locks away from readers rather than wait for ever
+(R-TXN-26).
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ class Txn:
         lock_timeout_ms, txn_timeout_ms: longest wait for a lock, longest life; 0 for none.
 
     Attributes:
-        vlsn: the VLSN of its next entry: NULL_VLSN in a local transaction, NEXT_VLSN on a master.
+        vlsn: the VLSN of its next entry: NULL_VLSN in a local transaction, NEXT_VLSN on a master, and on a replica the
+            one that the master allocated.
         end: on a replica, the fields of the received Commit or Abort.
         end_vlsn: VLSN of its Commit or Abort; NULL_VLSN before.
         expired: versions that had already expired when it locked them; it still sees versions that expire later.
@@ -157,7 +159,7 @@ class Txn:
             self.state = TxnState.ABORT_ONLY
 
     def set_preempted(self, cause: LockPreemptedError) -> None:
-        """Record that a lock was taken from this transaction."""
+        """Note that this transaction has lost a lock by preemption."""
         self.set_abort_only(cause)
 
     def check_usable(self) -> None:
@@ -184,7 +186,7 @@ class Txn:
 
 
 def note_lock(owner: object, lsn: int) -> None:
-    """Add a lock that its owner got with a new version of the record."""
+    """Add a lock to the list of its owner, which got the lock with a new version of the record."""
     if isinstance(owner, Txn):
         owner.locks[lsn] = None
 
@@ -236,5 +238,5 @@ class GapLocker:
         self._txn.set_abort_only(cause)
 
     def set_preempted(self, cause: LockPreemptedError) -> None:
-        """Record that a lock was taken from the transaction."""
+        """Note that the transaction has lost a lock by preemption."""
         self._txn.set_preempted(cause)

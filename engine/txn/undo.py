@@ -1,8 +1,8 @@
 """Undo of a transaction along its chain in the log (R-TXN-42).
 
-The chain is followed by ``last_lsn`` from the last LN backwards, and ``tree.apply`` undoes each LN. By its comparison
-of LSNs only the latest entry of each record has an effect: it restores the version before the transaction in one step,
-and the earlier entries no longer match the slot.
+The chain is followed by ``last_lsn`` from the last LN backwards, and ``tree.apply`` undoes each LN. It changes a slot
+only if the slot holds the LSN of the LN, so only the latest LN of each record has an effect: it restores the version
+before the transaction in one step, and the earlier LNs no longer match the slot.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The VLSN index maps each entry of the replication stream to its place in the local log.
 
 ``vlsn_range`` and ``bucket`` are the two kinds of records. ``tracker`` holds unflushed entries, and the mappings that
-recovery collects. ``index`` combines it with the database of flushed buckets (``database``); ``recovery_merge`` merges
-the mappings from recovery into the stored index. ``scanner`` walks the index for feeders and syncup; ``entry_waiters``
-lets them wait for the next entry. Rules R-VLSN-1 to 75 of je-behaviour.md.
+recovery collects. ``index`` combines the tracker with the database of flushed buckets (``database``);
+``recovery_merge`` merges the mappings from recovery into the stored index. ``scanner`` walks the index for feeders and
+syncup; ``entry_waiters`` lets feeders wait for the next entry. Rules R-VLSN-1 to 75 of je-behaviour.md.
 
 The package does not depend on logs, trees or transactions: it receives entries as VLSN, LSN and type, and the engine
 implements the protocol for its database.

@@ -158,7 +158,7 @@ class VLSNBucket:
         return self._lsn_at(index) if index >= 0 else NULL_LSN
 
     def gte(self, vlsn: int) -> int:
-        """LSN of the nearest known VLSN at or after ``vlsn``; beyond the last element the LSN of ``last``."""
+        """LSN of the nearest known VLSN at or after ``vlsn``; after the last stored offset it is that of ``last``."""
         last, last_lsn = self._tail
         # Rounded up: the first element that is not before the VLSN.
         index = max(-((self.first - vlsn) // self._limits.stride), 0)
@@ -225,7 +225,7 @@ class VLSNBucket:
         if index < len(self._offsets):
             kept = self._copy(index, len(self._offsets))
         else:
-            # No mapping in between is known, but the last VLSN always is.
+            # No mapping in between is known, but the LSN of the last VLSN always is.
             kept = VLSNBucket(self._limits, self.file_number, self.last)
             kept._offsets[0] = offset_of(self.last_lsn)
         kept._tail = self._tail

@@ -76,7 +76,7 @@ class Comparison(NamedTuple):
 
     Attributes:
         relation: from the table above.
-        matchpoint, other_matchpoint: the same sync point as each node has it; None if none exists.
+        matchpoint, other_matchpoint: the matchpoint, as each of the two logs describes it; None if none exists.
         surplus, other_surplus: of each node.
     """
 
@@ -102,7 +102,7 @@ def find_matchpoint(replica: StreamFacts, feeder: StreamFacts) -> tuple[SyncPoin
     Returns:
         The sync point as each of the two has it, or None.
     """
-    # From the end backwards, as syncup does.
+    # Search backwards from the end, as syncup does.
     for point in reversed(replica.sync_points):
         other = feeder.sync_points.at(point.vlsn)
         if other is not None and point.same_as(other):

@@ -173,7 +173,8 @@ class EntryWaiters:
                 return item
             latch = self._latch
             if latch is not None and latch.vlsn != vlsn and self._last() >= latch.vlsn:
-                # Its put has advanced the range but not called ``arrived`` yet: the waiters read the log.
+                # The put of the awaited VLSN has advanced the range but not called ``arrived`` yet: let the waiters
+                # read the log.
                 latch.open(None)
                 latch = None
             if latch is None:
@@ -199,7 +200,7 @@ class EntryWaiters:
             if left <= 0:
                 raise WaitTimeoutError(f"VLSN index: {least} is allocated, but only {last} is registered")
             try:
-                # In short steps: a rollback may lower the target without waking this wait.
+                # Wait in short steps: a rollback may lower the target without waking this wait.
                 self.wait_for(next_vlsn(last), min(left, _CONSISTENCY_MS))
             except WaitTimeoutError:
                 if self._failure is not None:

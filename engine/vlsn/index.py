@@ -91,7 +91,7 @@ class VLSNIndex:
 
     def bump(self) -> int:
         """Allocate the next VLSN; the caller holds the log write latch (R-LOG-8)."""
-        # Not from the range's last: entries may be written but not registered yet.
+        # The last VLSN of the range is not enough: later entries may be written but not registered yet.
         self._allocated = next_vlsn(self.latest_allocated)
         return self._allocated
 
@@ -366,7 +366,7 @@ class VLSNIndex:
             if changes is not None:
                 self._recent.clear()
             if buckets:
-                # After the commit: until then readers find the buckets in the tracker.
+                # Remove the buckets from the tracker after the commit: until then readers find them there.
                 self.tracker.flushed(len(buckets), buckets[-1].last)
 
 

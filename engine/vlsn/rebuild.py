@@ -84,7 +84,7 @@ class StreamCollector:
             return
         tracker.cut_tail(next_vlsn(matchpoint), record.matchpoint_lsn)
         tracker.ensure_end(record.matchpoint_lsn)
-        # A range would keep a transaction end that was removed; here the previous one is known.
+        # ``cut_tail`` leaves a removed transaction end in the range; here the previous one is known, so restore it.
         while self._syncs and self._syncs[-1] > matchpoint:
             self._syncs.pop()
             self._txn_ends.pop()

@@ -3,7 +3,7 @@
 Rule R-VLSN-75, depending on the result of recovery:
 
 * no entries and no rollback: the stored index is complete;
-* only a rollback to M: as if M had been found, so the index is cut back to M;
+* only a rollback to M: the same as if only an entry with the VLSN M had been found: the index is cut back to M;
 * entries from VLSN f on: if f directly follows the stored end, they are appended. If f is inside the stored range, they
   replace the stored end from f on, and the stored part ends at its last stored element before f. If f is beyond, this
   is damage, since VLSNs would be missing.

@@ -138,7 +138,7 @@ class Prediction(NamedTuple):
     """The predicted outcome if a node joins another one as its replica.
 
     Attributes:
-        matchpoint, feeder_matchpoint: the sync point as each node has it; None if none exists.
+        matchpoint, feeder_matchpoint: the matchpoint, as each of the two logs describes it; None if none exists.
         surplus: the entries that the replica would give up.
         passed: the input of the decision.
     """

@@ -5,7 +5,7 @@ allowed, and only the last one changes. VLSNs are registered outside the log wri
 of order:
 
 * A late VLSN within the last bucket fills its slot.
-* A VLSN before the last bucket, or in a bucket that is closed or flushed or about to be, only extends the range.
+* A VLSN before the last bucket, or in a bucket that is closed or flushed, only extends the range.
   Lookups then use the mapping before or after it.
 * The very first VLSN of an index, if it arrives late, gets its own bucket, since a range must begin with a mapping.
 
@@ -136,7 +136,7 @@ class VLSNTracker:
         last = self.buckets[-1] if self.buckets else None
         at = len(self.buckets)
         if last is not None and vlsn < last.first:
-            # Too late for its slot: only the range is extended.
+            # The VLSN arrives too late for its slot, so only the range is extended.
             if vlsn > self.first_tracked or self.last_on_disk != NULL_VLSN:
                 return
             # The very first VLSN of the index: the range must begin with a mapping.
@@ -148,8 +148,8 @@ class VLSNTracker:
 
 
 def cut_bucket_tail(bucket: Bucket, delete_start: int, prev_lsn: int) -> Bucket | None:
-    """Cut a bucket's tail; if ``prev_lsn`` is in another file, it cannot be the bucket's end, which is then a stored
-    element.
+    """Cut a bucket's tail. If ``prev_lsn`` is in another file, it cannot be the end of the bucket, which then ends at a
+    stored element.
     """
     if isinstance(bucket, GhostBucket):
         return bucket.cut_tail(delete_start, prev_lsn)

@@ -1,8 +1,8 @@
 """The database changes of truncating the index, computed before anything is written.
 
 Rules R-VLSN-50 to 55. Both ends work alike: buckets beyond the cut are deleted, a bucket that straddles it is replaced
-by its remaining part, and the end of the range keeps a mapping: at the tail the LSN given by the caller, at the head a
-ghost.
+by its remaining part, and the new end of the range gets a mapping: at the tail the LSN given by the caller, at the head
+a ghost if no bucket begins there.
 
 Example, tail: stored {1..9: 1 4 7} and {10..16: 10 13 16}, cut at 12 with LSN 1/110: {10..16} becomes {10..11: 10}.
 Without an LSN it ends at its last stored element: {10..10: 10}.
@@ -67,7 +67,7 @@ def stored_tail(
     Arguments:
         database: the buckets.
         delete_start, prev_lsn: see ``VLSNIndex.truncate_tail``; a merge has no ``prev_lsn``.
-        replaced_by: LSN that a merge gives to ``delete_start``; the entry of a ghost before it cannot lie after that.
+        replaced_by: LSN that a merge gives to ``delete_start``; the entry of an earlier ghost lies before this LSN.
     """
     deleted = [bucket.first for bucket in db.buckets_from(database, delete_start)]
     last = db.bucket_at_or_below(database, delete_start - 1)

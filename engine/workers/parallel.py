@@ -1,6 +1,6 @@
 """Apply a function to tasks in several processes.
 
-A task is usually one log file: the places of entries are known only from the start of a file. With n processes the
+A task is usually one log file: entries can be found only by reading a file from its start. With n processes the
 calling process does a share itself, and n - 1 workers do the others. There is no pool: a log file is checked in 25 ms,
 and on a small log a pool would take longer to start than a second process saves. Results come in the order of the
 tasks.

@@ -1,6 +1,6 @@
 """A worker: a fork of this process that sends messages through a pipe.
 
-This is the only module that forks. It sets what holds for every worker:
+This is the only module that forks. These rules hold for every worker:
 
 * SIGINT and SIGTERM are blocked while the process forks, so that no handler of the parent runs in the worker. Then the
   worker ignores SIGINT, which is for the parent, and ends at SIGTERM.
@@ -76,7 +76,7 @@ class WorkerProcess:
             raise
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            # Now only the worker holds this end, so that the pipe ends with it.
+            # After this only the worker holds the sending end, so that the pipe ends with the worker.
             os.close(sending)
 
     @property
@@ -147,7 +147,7 @@ def readable(workers: Iterable[WorkerProcess], *, wait: bool) -> list[WorkerProc
     Arguments:
         wait: wait until there is one.
     """
-    # Not ``select``, which refuses descriptors above 1023.
+    # ``poll`` is used instead of ``select``, which refuses descriptors above 1023.
     poll, by_handle = select.poll(), {}
     for worker in workers:
         by_handle[worker.handle] = worker

@@ -59,7 +59,7 @@ class SpillFile:
         whole = b"".join(parts)
         self.waiting.clear()
         try:
-            # In one write, or the numbers of another process could come in between.
+            # Append in one write; otherwise the numbers of another process could come in between.
             return os.write(self._file.fileno(), whole) == len(whole)
         except OSError:
             return False

@@ -73,7 +73,7 @@ class _StoreTxn:
     def __init__(self, parts: EnvironmentParts, state: DatabaseState) -> None:
         self._parts = parts
         self._state = state
-        # Local: every node has its own index, which is not part of the stream (R-VLSN-40).
+        # The transaction is local: every node has its own index, which is not part of the stream (R-VLSN-40).
         self._txn: Txn = parts.txns.begin(durability=Durability.NO_SYNC)
 
     def put(self, key: bytes, data: bytes) -> None:

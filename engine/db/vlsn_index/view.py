@@ -1,6 +1,6 @@
 """The VLSN index of an environment open for reading: as stored, and as opening for writing would leave it.
 
-Opening for writing merges what the log holds after the last CkptStart into the stored index (R-VLSN-75). The view does
+Opening for writing merges the stream after the last CkptStart into the stored index (R-VLSN-75). The view does
 the same on a copy in memory, so that reading changes nothing. If the merge is refused, the view keeps the reason for
 the operator.
 """

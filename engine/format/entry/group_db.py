@@ -25,7 +25,7 @@ from engine.format import tuples
 from engine.format.bytecursor import ByteReader, ByteWriter
 
 GROUP_KEY: Final = "$$GROUP_KEY$$"
-# In the order of their on-disk ids.
+# The names of the node types, indexed by their on-disk ids.
 NODE_TYPES: Final = ("monitor", "electable", "secondary", "arbiter", "external")
 _FORMAT_WITH_VERSIONS: Final = 3
 _HIGHEST_TYPE_OF_FORMAT_2: Final = 1

@@ -1,4 +1,5 @@
-"""Values of JE's internal databases (je-log-format.md 10.2 to 10.6, 11.2). The group database has ``group_db``.
+"""Values of JE's internal databases (je-log-format.md 10.2 to 10.6, 11.2). For those of the group database see
+``group_db``.
 
 ``_jeVlsnMapDb``, key ``t_long``: -1 is the range, any other key the first VLSN of a bucket.
 

@@ -1,8 +1,8 @@
 """Entries that occur only in old logs: BINDelta (22), DupBINDelta (23), INDelete (21), INDupDelete (26).
 
-Old deltas (until v8): dbId, lastFullLsn, prevDeltaLsn (v8), n × (key, LSN, state). They have no node id; it is the id
-of the node at lastFullLsn. INDelete and INDupDelete (v6, v7) name a node that was removed from its parent
-(je-log-format.md 6.12, 8.7).
+Old deltas (until v8): dbId, lastFullLsn, prevDeltaLsn (v8), n × (key, LSN, state). They hold no node id: they belong to
+the node whose full version is at lastFullLsn. INDelete and INDupDelete (v6, v7) name a node that was removed from its
+parent (je-log-format.md 6.12, 8.7).
 """
 
 from __future__ import annotations

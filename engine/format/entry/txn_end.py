@@ -46,7 +46,7 @@ PREPARE: Final[Shape] = shape(Prepare, "id=txn:int time:time format_id:int gtrid
 
 def decode_txn_end(body: bytes, version: int) -> TxnEnd:
     """Decode a Commit or Abort body, any version."""
-    # Every transaction has one, so this avoids the reader for speed.
+    # Every transaction has such an entry, so the fields are read without a ByteReader, for speed.
     if version >= LN_FLAGS_FIRST:
         last_lsn, pos = unpack(body, 0)
         txn_id, pos = unpack(body, pos)

@@ -194,8 +194,8 @@ class NodeHead(NamedTuple):
 
 
 def decode_node_head(body: bytes, size: int, version: int, type_number: int) -> NodeHead | None:
-    """Decode the head of a node; None if ``decode_node`` has to: the fields do not fit, or the version has another
-    layout.
+    """Decode the head of a node; None if it must be left to ``decode_node``: the fields do not fit, or the version has
+    another layout.
 
     Arguments:
         body: the whole body, or its first bytes; the result is None if these are too few.
@@ -274,7 +274,7 @@ def add_records(
             if data:
                 stored = join_two_part_key(stored, data)
             else:
-                # Then the key is stored as it is, and the state marks that.
+                # Without data the key is stored as it is, and the state marks this.
                 state |= SLOT_NO_DATA
         parts.append(pack(len(stored)))
         parts.append(stored)

@@ -1,8 +1,9 @@
 """Selects the entries that may hold expiring records by their first bytes, so that no object is made for the others.
 
-A user's record has a flag for it in its first bytes; a BIN or a delta has its expiration base after a few numbers.
-Entries that are left out have no expiration. Entries that are kept may have none either; ``cleaner.expiration`` decodes
-them and decides. A head that does not fit its body is kept, so that the decoder reports the error.
+A user's record has a flag for an expiration in its first bytes; a BIN or a delta has its expiration base after a few
+numbers. Entries that are left out have no expiration. Entries that are kept may have none either;
+``cleaner.expiration`` decodes them and decides. A head that does not fit its body is kept, so that the decoder reports
+the error.
 
 Twins: ``expirations``, the same in C in the native build, and ``codecs.decode_body``, which corresponds to keeping
 every entry. ``cleaner.expiration``, the only user, chooses.
@@ -34,7 +35,7 @@ _BASE_FILE_BYTES: Final = 4
 
 
 class HeadLayout(NamedTuple):
-    """The numbers of packed integers in the head of a BIN.
+    """How many packed integers each part of the head of a BIN has.
 
     Attributes:
         before_base: up to the expiration base: database id and previous versions.

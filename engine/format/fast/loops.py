@@ -5,8 +5,8 @@ and return positions and counts, so that a pass over a log pays only for what it
 
 ``check_plain`` checks plain entries and stops at the first that is not plain. For passes that need only types, links
 and VLSNs, ``follow_links`` goes from header to header and computes no checksum. ``sift`` does not check links either:
-it picks the entries of some types out of bytes that have been checked before. ``pick_open`` picks those of transactions
-that have not ended.
+it picks the entries of some types out of bytes that have been checked before. ``pick_open`` picks the LNs of
+transactions that have not ended.
 
 General twin: ``header.examine``, entry by entry. ``kernel`` has the same loops in C, for the native build; ``walks``
 chooses between the two.

@@ -51,7 +51,7 @@ def txn_end_fields(data: bytes, at: int, end: int, version: int) -> tuple[int, i
 def encode_local_end(last_lsn: int, txn_id: int, time_ms: int, version: int) -> bytes:
     """The body of a Commit or Abort outside the replication stream, since v13.
 
-    Gives the same bytes as ``encode_txn_end`` without a record, since every transaction has one.
+    Gives the same bytes as ``encode_txn_end``, without creating a record: every transaction writes such an entry.
     """
     tail = _LOCAL if version < MASTER_TERM else _LOCAL_WITH_TERM
     return pack(last_lsn) + pack(txn_id) + pack(time_ms) + tail
