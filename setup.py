@@ -139,7 +139,7 @@ WRITTEN_IN_C = (
 )
 # The release that CI checks the sources with.
 COMPILER = "mypy[mypyc]==2.4.1"
-# CPU seconds that the C takes to compile, on one core of 2024.
+# CPU seconds that the C takes to compile, measured on the machine of CI.
 _SECONDS = 120
 _FALSE = ("", "0", "no", "false")
 

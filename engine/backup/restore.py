@@ -40,7 +40,7 @@ from engine.format.vlsn import NULL_VLSN
 from engine.log.files import LOCK_FILE, MARKER_FILE_NUMBER, LogFile, list_log_files, log_file_path, new_file_name
 from engine.log.marker import MARKER, write_marker
 from engine.log.scan import scan_file
-from engine.storage.base import Storage
+from engine.storage.base import Storage, write_synced
 from engine.storage.room import require_room
 from engine.storage.truncated_view import CutStorage
 
@@ -294,10 +294,7 @@ def _copy(repository: Repository, target: Storage, one: PlannedFile) -> None:
 
 def _put(target: Storage, path: str, content: bytes) -> None:
     temporary = new_file_name(path)
-    with closing(target.open_rw(temporary, create=True)) as file:
-        file.truncate(0)
-        file.write(0, content)
-        file.sync()
+    write_synced(target, temporary, content)
     target.rename(temporary, path)
 
 

@@ -12,7 +12,7 @@ from engine.derby.format import container, page
 from engine.derby.format.container import ContainerHeader, ContainerKey
 from engine.derby.pages import LiveAllocation, fresh_page
 from engine.errors import DamageError, FormatError
-from engine.storage.base import Storage, WriteFile
+from engine.storage.base import Storage, WriteFile, write_synced
 
 _OPEN_FILES = 100
 # Byte offsets are 63 bits wide, and pages have up to 32 768 bytes.
@@ -145,14 +145,7 @@ class Containers:
     def _put(self, path: str, first_page: bytes) -> None:
         """Create a file that is never visible without its first page: Derby does not start with such a file."""
         temporary = f"{path}.new"
-        file = self._storage.open_rw(temporary, create=True)
-        try:
-            # An earlier run may have died here and left its temporary file.
-            file.truncate(0)
-            file.write(0, first_page)
-            file.sync()
-        finally:
-            file.close()
+        write_synced(self._storage, temporary, first_page)
         self._close(path)
         # Content first, name second: the file is synced before it becomes visible.
         self._storage.rename(temporary, path)

@@ -10,15 +10,13 @@ differs from it at 0x3/0x120.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final, NamedTuple
 
 from engine.events import SILENT, Listener
 from engine.format.lsn import NULL_LSN, make_lsn, offset_of
 from engine.log.files import LogFile, LogFiles
-from engine.log.scan import scan_file
+from engine.log.scan import LogScan, scan_file, scan_log
 from engine.storage.base import Storage
-from engine.workers.parallel import map_small
 
 IDENTICAL: Final = "identical"
 FIRST_IS_PREFIX: Final = "first-is-prefix"
@@ -129,7 +127,7 @@ def shared_log(
     end_lsn = _BEYOND if found.first_difference == NULL_LSN else found.first_difference
     others = {file.number for file in other_files.files}
     both = [file for file in files.files if file.number in others]
-    for done, met in enumerate(map_small(partial(_first_damage, storage, files.end_file()), both, jobs)):
+    for done, met in enumerate(scan_log(storage, files).of_files(both).map_files(_first_damage, jobs)):
         listener.step("check logs", done, len(both))
         # The comparison then reads every record, and so reports the damage.
         if met != NULL_LSN and met < end_lsn:
@@ -137,9 +135,9 @@ def shared_log(
     return SharedLog(end_lsn, frozenset(file.number for file in both))
 
 
-def _first_damage(storage: Storage, end_file: int, file: LogFile) -> int:
+def _first_damage(scan: LogScan) -> int:
     """The LSN of the first damage of a file, torn tails excepted; NULL_LSN for none."""
-    damages = scan_file(storage, file, is_last=file.number >= end_file).check(with_sizes=False).damages
+    damages = scan.check(with_sizes=False).damages
     return next((seen.damage.lsn for seen in damages if not seen.damage.is_tail), NULL_LSN)
 
 

@@ -38,10 +38,9 @@ from engine.format.fast.loops import keeping
 from engine.format.lsn import NULL_LSN, file_of
 from engine.inspect.selection import ids_of
 from engine.log.entry import Damage, LogEntry, Stretch
-from engine.log.files import LogFile, LogFiles, LogProgress
-from engine.log.scan import scan_file, scan_log
+from engine.log.files import LogFiles, LogProgress
+from engine.log.scan import LogScan, scan_log
 from engine.storage.base import Storage
-from engine.workers.parallel import map_small
 
 COMMITTED: Final = "committed"
 ABORTED: Final = "aborted"
@@ -327,7 +326,7 @@ def read_history(
     """
     fates, candidates, names = LogFates(), list[tuple[LogEntry, LN]](), list[LN]()
     last = files.files[-1].number
-    for done, part in enumerate(map_small(partial(_entries_of_key, storage, files.end_file(), key), files.files, jobs)):
+    for done, part in enumerate(scan_log(storage, files).map_files(partial(_entries_of_key, key), jobs)):
         listener.step("read", done, len(files.files))
         fates.entries += part.entries
         for item in part.items:
@@ -363,9 +362,9 @@ def _find_ends(
     step = 1 if is_final else len(files.files)
     while following:
         places = {at for first in following.values() for at in range(first, min(first + step, len(files.files)))}
-        wanted = [files.files[at] for at in sorted(places)]
-        read = partial(_ends_in, storage, files.end_file(), frozenset(following))
-        for entry in (entry for part in map_small(read, wanted, jobs) for entry in part):
+        scan = scan_log(storage, files).of_files(files.files[at] for at in sorted(places))
+        parts = scan.map_files(partial(_ends_in, frozenset(following)), jobs)
+        for entry in (entry for part in parts for entry in part):
             fates.add(entry)
         for txn_id, first in list(following.items()):
             txn = fates.txns.get(txn_id)
@@ -385,14 +384,14 @@ class _FilePart(NamedTuple):
     items: list[LogEntry | Damage]
 
 
-def _entries_of_key(storage: Storage, end_file: int, key: bytes, file: LogFile) -> _FilePart:
+def _entries_of_key(key: bytes, scan: LogScan) -> _FilePart:
     """Entries of a file: records of the key in any database, NameLNs, rollbacks, and damage."""
     entries = 0
     items: list[LogEntry | Damage] = []
     # With sorted duplicates the key is the first part of the record's stored key.
     sieve = ByteFilter(txns=None, dbs=None, keys=frozenset((key,)), key_prefixes=(key,))
     records, names = keeping(LNS), keeping(NAME_LNS)
-    for item in scan_file(storage, file, is_last=file.number >= end_file).stretches():
+    for item in scan.stretches():
         if isinstance(item, Stretch):
             entries += item.entries
             # Record entries contain the key unencoded, so a search for its bytes excludes most stretches.
@@ -408,11 +407,11 @@ def _entries_of_key(storage: Storage, end_file: int, key: bytes, file: LogFile) 
     return _FilePart(entries, items)
 
 
-def _ends_in(storage: Storage, end_file: int, txn_ids: frozenset[int], file: LogFile) -> list[LogEntry]:
+def _ends_in(txn_ids: frozenset[int], scan: LogScan) -> list[LogEntry]:
     """The ends of some transactions in a file."""
     found: list[LogEntry] = []
     sieve, actions = ByteFilter(txns=txn_ids, dbs=None, keys=None, key_prefixes=()), keeping(TXN_FATES)
-    for item in scan_file(storage, file, is_last=file.number >= end_file).stretches():
+    for item in scan.stretches():
         if isinstance(item, Stretch):
             positions = sieve.sieved(item.data, item.positions(actions), header_lengths(item.version), item.version)
             found += map(item.entry_at, positions)

@@ -8,7 +8,6 @@ periods; ``refused`` gives the reason, and the entries are still listed.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Final, NamedTuple
 
 from engine.errors import DamageError
@@ -24,11 +23,10 @@ from engine.inspect.selection import Selection
 from engine.log.access import LogAccess
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import LogFile, LogFiles
-from engine.log.scan import scan_file, scan_log
+from engine.log.scan import LogScan, scan_log
 from engine.log.tail import find_end, find_last_checkpoint
 from engine.recovery.rollback_tracker import RollbackPeriod, RollbackTracker
 from engine.storage.base import Storage
-from engine.workers.parallel import map_small
 
 _ENTRY_LSN: Final = 32
 _OFFSET: Final = (1 << _ENTRY_LSN) - 1
@@ -74,7 +72,7 @@ def report_rollbacks(storage: Storage, files: LogFiles, jobs: int = 1, listener:
     """
     damages: list[Damage] = []
     holding = []
-    found = map_small(partial(_look_at, storage, files.end_file()), files.files, jobs)
+    found = scan_log(storage, files).map_files(_look_at, jobs)
     for done, (file, (has_some, met)) in enumerate(zip(files.files, found, strict=True)):
         listener.step("read", done, len(files.files))
         damages += met
@@ -110,9 +108,9 @@ def report_rollbacks(storage: Storage, files: LogFiles, jobs: int = 1, listener:
     )
 
 
-def _look_at(storage: Storage, end_file: int, file: LogFile) -> tuple[bool, list[Damage]]:
+def _look_at(scan: LogScan) -> tuple[bool, list[Damage]]:
     """Whether a file holds rollback entries, and its damage."""
-    check = scan_file(storage, file, is_last=file.number >= end_file).check(with_sizes=False)
+    check = scan.check(with_sizes=False)
     return any(check.count(number) for number in ROLLBACKS), [seen.damage for seen in check.damages]
 
 

@@ -27,7 +27,7 @@ from engine.format.header import CHECKSUM_BYTES, TYPE_AT, entry_checksum
 from engine.format.lsn import file_of, offset_of
 from engine.format.versions import NEWEST_VERSION, is_supported
 from engine.storage import base
-from engine.storage.base import Storage
+from engine.storage.base import Storage, write_synced
 
 LOCK_FILE: Final = base.JE_LOCK_FILE
 # Bytes of the lock file: a writer locks the first; readers share the second, which prevents the deletion of files.
@@ -170,15 +170,8 @@ def log_file_path(number: int, data_directories: int) -> str:
 def make_file(storage: Storage, path: str, data: bytes) -> None:
     """Write the first bytes of a file so that header and first entry are on disk together, or neither (R-LOG-16)."""
     temporary = new_file_name(path)
-    file = storage.open_rw(temporary, create=True)
-    try:
-        # An earlier crash may have left such a file.
-        file.truncate(0)
-        file.write(0, data)
-        # Sync before the rename, so that no crash leaves a log file whose first sectors are lost.
-        file.sync()
-    finally:
-        file.close()
+    # Sync before the rename, so that no crash leaves a log file whose first sectors are lost.
+    write_synced(storage, temporary, data)
     storage.rename(temporary, path)
     # An fsync of the file does not cover its name, without which its commits would be lost.
     storage.sync_directory(path.rpartition("/")[0])

@@ -16,7 +16,7 @@ from engine.format.entry_types import FILE_HEADER, RESTORE_REQUIRED
 from engine.format.header import EntryHeader, encode_entry
 from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NULL_VLSN
-from engine.storage.base import Storage
+from engine.storage.base import Storage, write_synced
 
 MARKER: Final = "7fffffff.jdb"
 _NUMBER: Final = 0x7FFFFFFF
@@ -33,13 +33,6 @@ def write_marker(storage: Storage, why: RestoreRequired) -> None:
     content = encode_entry(EntryHeader(0, FILE_HEADER, 0, 0, len(header), NULL_VLSN), header, WRITTEN_VERSION)
     assert len(content) == FILE_HEADER_BYTES
     content += encode_entry(EntryHeader(0, RESTORE_REQUIRED, 0, 0, len(body), NULL_VLSN), body, WRITTEN_VERSION)
-    file = storage.open_rw(MARKER, create=True)
-    try:
-        # An older marker may be longer than this one.
-        file.truncate(0)
-        file.write(0, content)
-        file.sync()
-    finally:
-        file.close()
+    write_synced(storage, MARKER, content)
     # The name must survive a crash too; otherwise the environment would open as if it were whole.
     storage.sync_directory()

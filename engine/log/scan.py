@@ -25,7 +25,7 @@ inclusive), R-LOG-44 (gaps).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple, TypeVar
 
 from engine.errors import DamageError, JetoolError, NotFoundError
@@ -92,7 +92,11 @@ class LogScan(NamedTuple):
 
     def of_file(self, file: LogFile) -> LogScan:
         """The same pass over one file."""
-        return self._replace(files=(file,))
+        return self.of_files((file,))
+
+    def of_files(self, files: Iterable[LogFile]) -> LogScan:
+        """The same pass over some of the files, ascending."""
+        return self._replace(files=tuple(files))
 
     def by_file(self) -> list[LogScan]:
         """A pass over each file of the range, for callers that continue after a file that cannot be read."""

@@ -114,3 +114,17 @@ class Storage(Protocol):
 
         If the system does not report the holder, the result is 0.
         """
+
+
+def write_synced(storage: Storage, path: str, data: bytes) -> None:
+    """Make a file hold exactly these bytes, and sync it; the caller renames it, and syncs the directory of its name.
+
+    A crash on the way may leave any part of the bytes under this path, and an earlier crash may have left such a file.
+    """
+    file = storage.open_rw(path, create=True)
+    try:
+        file.truncate(0)
+        file.write(0, data)
+        file.sync()
+    finally:
+        file.close()

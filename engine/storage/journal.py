@@ -50,7 +50,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from engine.errors import DamageError, NotFoundError
-from engine.storage.base import DERBY_LOCK_FILE, JE_LOCK_FILE, WRITER_BYTE, ReadFile, Storage
+from engine.storage.base import DERBY_LOCK_FILE, JE_LOCK_FILE, WRITER_BYTE, ReadFile, Storage, write_synced
 
 JOURNAL: Final = "saved.journal"
 MANIFEST: Final = "manifest.json"
@@ -134,13 +134,7 @@ def opened(backup: Storage) -> ReadFile:
 def mark(storage: Storage, pending: PendingRepair) -> None:
     """Put the marker of an intermediate state into the environment, durably."""
     data = json.dumps(pending._asdict()).encode("utf-8") + b"\n"
-    file = storage.open_rw(MARKER, create=True)
-    try:
-        file.truncate(0)
-        file.write(0, data)
-        file.sync()
-    finally:
-        file.close()
+    write_synced(storage, MARKER, data)
     storage.sync_directory()
 
 

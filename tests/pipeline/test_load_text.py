@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -122,56 +119,3 @@ def test_compressed_and_several_files(tmp_path: Path) -> None:
     second.write_bytes(b"k,v\n2,c\n")
     words = (str(second), "--key", "k")
     assert loaded(tmp_path, first, *words, light=True) == loaded(tmp_path, first, *words, light=False)
-
-
-def test_records_that_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "is_installed", lambda: False)
-    env, source = tmp_path / "env", tmp_path / "a.csv"
-    source.write_text("k,v\n1,a\n2,b\n3,c\n")
-    words = ("--db", "d", "--key", "k", "--batch", "2", "--json")
-    assert run("create", env, "--db", "d").code == 0
-    assert run("put", env, "--db", "d", "2", "old").code == 0
-    done = json.loads(run("load", env, source, *words, "-n").out)
-    assert (done["records"], done["dry_run"], done["transactions"]) == (3, True, 0)
-    done = run("load", env, source, *words, "--no-overwrite")
-    assert done.code == 1
-    assert {name: json.loads(done.out)[name] for name in ("records", "rejected", "transactions")} == {
-        "records": 2, "rejected": 1, "transactions": 2,
-    }  # fmt: skip
-    assert "old" in run("get", env, "--db", "d", "2", *TEXT).text
-    assert run("load", env, source, *words).code == 0
-    assert run("get", env, "--db", "d", "2", *TEXT).text.split()[-1] == "b"
-    assert run("verify", env, "--full", "--quiet").code == 0
-
-
-@pytest.mark.parametrize(
-    "words", [("--order-by", "v"), ("--engine", "spark"), ("--value-format", "avro"), ("--resume",)]
-)
-def test_what_needs_more_says_so(tmp_path: Path, words: tuple[str, ...]) -> None:
-    """In an interpreter without the packages; nothing is changed."""
-    env, source = tmp_path / "env", tmp_path / "a.csv"
-    source.write_text("k,v,w\n1,a,b\n")
-    assert run("create", env, "--db", "d").code == 0
-    before = {path.name: path.read_bytes() for path in env.glob("*.jdb")}
-    done = without_packages("load", str(env), str(source), "--db", "d", "--key", "k", *words)
-    assert done.returncode == 5
-    assert "pyarrow" in done.stderr
-    assert {path.name: path.read_bytes() for path in env.glob("*.jdb")} == before
-    plain = without_packages("load", str(env), str(source), "--db", "d", "--key", "k")
-    assert plain.returncode == 0, plain.stderr
-    assert "line by line" in plain.stderr
-    assert '{"v":"a","w":"b"}' in run("get", env, "--db", "d", "1", *TEXT).text
-
-
-def without_packages(*words: str) -> subprocess.CompletedProcess[str]:
-    """A command line in a new interpreter that finds none of the packages of the pipeline."""
-    program = (
-        "import sys\n"
-        "for name in ('pyarrow', 'numpy', 'pandas', 'pyspark', 'py4j'): sys.modules[name] = None\n"
-        "from jetool.__main__ import main\n"
-        "main()\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    return subprocess.run(
-        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False, env=environment
-    )

@@ -18,7 +18,7 @@ from engine.derby.format.log_file import HEADER_SIZE, LogFileHeader
 from engine.derby.log_writer import DEFAULT_SWITCH_BYTES, preallocate
 from engine.derby.service_properties import PROPERTIES, PROTOCOL, STORE_PROPERTY, STORE_SERVICE
 from engine.errors import RefusedError, UsageError
-from engine.storage.base import Storage
+from engine.storage.base import Storage, write_synced
 
 SWITCH_PROPERTY: Final = "derby.storage.logSwitchInterval"
 SMALLEST_SWITCH: Final = 100_000
@@ -94,13 +94,7 @@ def write_properties(storage: Storage, properties: dict[str, str]) -> None:
     """Replace the service properties in one step."""
     lines = ["#A page store of jetool", *(f"{name}={value}" for name, value in sorted(properties.items())), _LAST_LINE]
     temporary = f"{PROPERTIES}.new"
-    file = storage.open_rw(temporary, create=True)
-    try:
-        file.truncate(0)
-        file.write(0, "".join(f"{line}\n" for line in lines).encode("latin-1"))
-        file.sync()
-    finally:
-        file.close()
+    write_synced(storage, temporary, "".join(f"{line}\n" for line in lines).encode("latin-1"))
     # A crash leaves the old file or the new one, never a partial one.
     storage.rename(temporary, PROPERTIES)
     storage.sync_directory()

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
+from engine.errors import StorageError
 from engine.events import Listener
 from engine.pipeline import failures
 from engine.pipeline.load import stage
@@ -190,9 +191,12 @@ def _write_rejects(recipe: Recipe, outcomes: list[PartRead], directory: Path, ac
     before = _lines_before(recipe, outcomes)
     with RejectFile(directory, access) as out:
         for path in sorted(paths):
-            with Path(path).open(encoding="utf-8") as lines:
-                for line in lines:
-                    out.add(_finished(recipe, before, line))
+            try:
+                with Path(path).open(encoding="utf-8") as lines:
+                    for line in lines:
+                        out.add(_finished(recipe, before, line))
+            except OSError as error:
+                raise StorageError("cannot read the rejects of a task", file=path, found=error.strerror) from error
     return out.path
 
 

@@ -19,7 +19,7 @@ from engine.pipeline.load import stage
 from engine.pipeline.load.bulk import ReadTotals
 from engine.pipeline.load.plan import LoadResult
 from engine.pipeline.load.runs import Merge, SortedRun
-from engine.storage.base import Storage
+from engine.storage.base import Storage, write_synced
 from engine.txn.payload import PutMode
 from engine.txn.txn import Durability
 
@@ -134,11 +134,7 @@ def save(storage: Storage, state: State) -> None:
     fields["after"] = None if state.after is None else state.after.hex()
     name = f"{stage.DIRECTORY}/{_STATE}"
     # A new file and a rename: a crash leaves the old note or the new one, never half of one.
-    file = storage.open_rw(f"{name}.new", create=True)
-    file.truncate(0)
-    file.write(0, json.dumps(fields).encode())
-    file.sync()
-    file.close()
+    write_synced(storage, f"{name}.new", json.dumps(fields).encode())
     # The bytes must be durable before the name points to them.
     storage.rename(f"{name}.new", name)
     storage.sync_directory(stage.DIRECTORY)

@@ -60,7 +60,11 @@ class RejectFile:
 
     def __exit__(self, *_: object) -> None:
         if self._out is not None:
-            self._out.close()
+            try:
+                # What is still in the buffer is written here.
+                self._out.close()
+            except OSError as error:
+                raise self._error(error) from error
 
     def add(self, record: RejectedRecord) -> None:
         """Write one record."""
@@ -70,8 +74,12 @@ class RejectFile:
                 make_directories(self._directory, self._access)
                 # Private from the first byte, and not written through a link planted by another user.
                 handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-                self._out, self.path = os.fdopen(handle, "w", encoding="utf-8"), target
+                # Names of files that are not UTF-8 become escapes, which JSON has too.
+                self._out, self.path = os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace"), target
                 give(target, self._access.file, self._access)
             self._out.write(json.dumps(record._asdict(), ensure_ascii=False, separators=(",", ":")) + "\n")
         except OSError as error:
-            raise StorageError("cannot write the rejects", file=str(target), found=error.strerror) from error
+            raise self._error(error) from error
+
+    def _error(self, error: OSError) -> StorageError:
+        return StorageError("cannot write the rejects", file=str(self._directory / _NAME), found=error.strerror)

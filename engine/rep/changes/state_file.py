@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from engine.errors import FormatError, RefusedError
 from engine.rep.changes.position import Position, position_of
-from engine.storage.base import Storage
+from engine.storage.base import Storage, write_synced
 from engine.storage.disk import DiskStorage
 
 PART: Final = ".part"
@@ -78,12 +78,6 @@ class StateFile:
         """
         value = position.as_json() | ({"more": dict(more)} if more else {})
         data = json.dumps(value, separators=(",", ":")).encode("ascii") + b"\n"
-        file = self._storage.open_rw(self._name + PART, create=True)
-        try:
-            file.truncate(0)
-            file.write(0, data)
-            file.sync()
-        finally:
-            file.close()
+        write_synced(self._storage, self._name + PART, data)
         self._storage.rename(self._name + PART, self._name)
         self._storage.sync_directory()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from itertools import groupby
+from itertools import chain, groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,9 +18,10 @@ from engine.db.database import Database
 from engine.db.environment import Environment
 from engine.errors import JetoolError, JobError, plural
 from engine.log.files import list_log_files
+from engine.pipeline import java
 from engine.pipeline.load.input import sources, text_records
 from engine.pipeline.load.input.recipe import RecordForm, resolve
-from engine.pipeline.load.plan import LoadResult
+from engine.pipeline.load.plan import UNCHANGED, LoadResult
 from engine.pipeline.load.reject_file import RejectedRecord, RejectFile
 from engine.pipeline.python_side import require
 from engine.storage.disk import DiskStorage
@@ -59,11 +60,14 @@ class _TextLoad:
         self.read = self.rejected = self.duplicates = 0
         keep = self._request.on_duplicate
         for key, same in groupby(in_byte_order(self._ranked(rejects), self._run.listener), key=itemgetter(0)):
-            ranked = [value for _, value in same]
-            if len(ranked) > 1 and keep == "error":
-                raise JobError("two records have the same key", found=f"0x{key[:_SHOWN_BYTES].hex()}")
-            self.duplicates += len(ranked) - 1
-            yield key, ranked[0 if keep == "first" else -1][_RANK_BYTES:]
+            chosen, seen = b"", 0
+            # Only one value of a key is held, however often the source repeats it.
+            for seen, (_, value) in enumerate(same, 1):
+                if seen > 1 and keep == "error":
+                    raise JobError("two records have the same key", found=f"0x{key[:_SHOWN_BYTES].hex()}")
+                chosen = chosen if seen > 1 and keep == "first" else value
+            self.duplicates += seen - 1
+            yield key, chosen[_RANK_BYTES:]
 
     def _ranked(self, rejects: RejectFile | None) -> Iterator[tuple[bytes, bytes]]:
         """Keys, and values with their rank in the source before them; the rank orders records with equal keys."""
@@ -76,14 +80,27 @@ class _TextLoad:
                 continue
             yield found[0], self.read.to_bytes(_RANK_BYTES, "big") + found[1]
 
-    def put(self, env: Environment, db: Database, rejects: RejectFile | None) -> None:
+    def sorted_pairs(self, rejects: RejectFile | None) -> Iterator[tuple[bytes, bytes]]:
+        """``pairs``, after the whole source was read and sorted.
+
+        Raises:
+            JetoolError: nothing was changed.
+        """
+        pairs = self.pairs(rejects)
+        try:
+            first = list(islice(pairs, 1))
+        except JetoolError as error:
+            error.consequence = UNCHANGED
+            raise
+        return chain(first, pairs)
+
+    def put(self, env: Environment, db: Database, pairs: Iterator[tuple[bytes, bytes]]) -> None:
         """Put all records, in transactions.
 
         Raises:
             JetoolError: it states how many records were put before it.
         """
         mode = PutMode.OVERWRITE if self._request.overwrite else PutMode.INSERT_ONLY
-        pairs = self.pairs(rejects)
         more = True
         try:
             with HeldSignals() as held:
@@ -140,12 +157,12 @@ def load(run: Run, request: pipeline.LoadRequest) -> pipeline.LoadReport:
     work = _TextLoad(run, request, source, form)
     run.messages.notice(
         "pyarrow is not installed: the source is read line by line, in one process",
-        hint="pip install 'jetool[parquet]' reads faster, and Parquet and ORC files too",
+        hint=f"{java.pip_command()}  reads faster, and Parquet and ORC files too",
     )
     if request.on_duplicate == "error" or run.dry_run:
         # Read everything once before the load: equal keys must be an error before anything changes, and a dry run only
         # counts.
-        work.records = sum(1 for _ in work.pairs(None))
+        work.records = sum(1 for _ in work.sorted_pairs(None))
 
     def check(catalog: Catalog) -> None:
         if not request.create:
@@ -159,10 +176,11 @@ def load(run: Run, request: pipeline.LoadRequest) -> pipeline.LoadReport:
         lead_if_replicated(env)
         created = request.db not in env.database_names() and not run.dry_run
         if not run.dry_run:
-            db = env.create_database(request.db, DatabaseOptions()) if created else env.open_database(request.db)
             work.records = 0
+            pairs = work.sorted_pairs(rejects)
+            db = env.create_database(request.db, DatabaseOptions()) if created else env.open_database(request.db)
             with db:
-                work.put(env, db, rejects)
+                work.put(env, db, pairs)
     path: Path | None = None if rejects is None else rejects.path
     loaded = LoadResult(
         read=work.read,

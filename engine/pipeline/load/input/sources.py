@@ -129,7 +129,7 @@ def kinds_of_lines(layout: Layout, lines: list[bytes]) -> dict[str, type]:
         try:
             record = json.loads(line)
         # The load itself rejects the line with a reason.
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
         for name, value in record.items() if isinstance(record, dict) else ():
             # Null does not show the type of the column; a later line may show it.

@@ -17,6 +17,8 @@ import csv
 import gzip
 import json
 import re
+import sys
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, Final, NamedTuple
 
@@ -29,6 +31,8 @@ from engine.pipeline.load.reject_file import RejectedRecord
 UNCLOSED: Final = "a quoted field is not closed on this line"
 NUMBER: Final = r"^[+-]?[0-9]{1,18}$"
 _NUMBER: Final = re.compile(NUMBER)
+# Arrow has no limit for a field either; Python's own is 128 KiB.
+csv.field_size_limit(sys.maxsize)
 _ESCAPE: Final = re.compile(rb"\\(\\|[0-9a-fA-F]{2})")
 _SHOWN: Final = 60
 _SHOWN_BYTES: Final = 1 << 20
@@ -126,7 +130,7 @@ def _lines(path: str) -> Iterator[bytes]:
     try:
         with opener(path) as file:
             yield from (line.removesuffix(b"\n") for line in file)
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise JobError("a file of the source cannot be read", file=path, found=str(error).rstrip(". ")) from error
 
 
@@ -165,9 +169,14 @@ def json_object(line: bytes) -> dict[str, Any] | BadRecord:
         record = json.loads(line)
     except json.JSONDecodeError as error:
         return BadRecord(error.colno, f"no JSON: {error.msg}")
-    except (UnicodeDecodeError, RecursionError):
+    except UnicodeDecodeError:
+        return BadRecord(None, "no JSON: not UTF-8")
+    except RecursionError:
         # The source determines the nesting, so the recursion limit rejects the line instead of ending the load.
-        return BadRecord(None, "no JSON: not UTF-8, or nested too deeply")
+        return BadRecord(None, "no JSON: nested too deeply")
+    except ValueError:
+        # Python refuses whole numbers of more than 4,300 digits.
+        return BadRecord(None, "no JSON: a number has too many digits")
     return record if isinstance(record, dict) else BadRecord(1, "no JSON object")
 
 

@@ -1,0 +1,110 @@
+"""``load`` of CSV and JSON lines by the standard library alone; also in an installation without pyarrow."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jetool.commands.load import pipeline
+from tests.harness import REPOSITORY, run
+
+TEXT = ("--data-format", "utf8")
+
+
+@pytest.fixture
+def light(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "is_installed", lambda: False)
+
+
+@pytest.mark.usefixtures("light")
+def test_records_that_are_there(tmp_path: Path) -> None:
+    env, source = tmp_path / "env", tmp_path / "a.csv"
+    source.write_text("k,v\n1,a\n2,b\n3,c\n")
+    words = ("--db", "d", "--key", "k", "--batch", "2", "--json")
+    assert run("create", env, "--db", "d").code == 0
+    assert run("put", env, "--db", "d", "2", "old").code == 0
+    done = json.loads(run("load", env, source, *words, "-n").out)
+    assert (done["records"], done["dry_run"], done["transactions"]) == (3, True, 0)
+    done = run("load", env, source, *words, "--no-overwrite")
+    assert done.code == 1
+    assert {name: json.loads(done.out)[name] for name in ("records", "rejected", "transactions")} == {
+        "records": 2, "rejected": 1, "transactions": 2,
+    }  # fmt: skip
+    assert "old" in run("get", env, "--db", "d", "2", *TEXT).text
+    assert run("load", env, source, *words).code == 0
+    assert run("get", env, "--db", "d", "2", *TEXT).text.split()[-1] == "b"
+    assert run("verify", env, "--full", "--quiet").code == 0
+
+
+@pytest.mark.parametrize(
+    "words", [("--order-by", "v"), ("--engine", "spark"), ("--value-format", "avro"), ("--resume",)]
+)
+def test_what_needs_more_says_so(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """In an interpreter without the packages; nothing is changed."""
+    env, source = tmp_path / "env", tmp_path / "a.csv"
+    source.write_text("k,v,w\n1,a,b\n")
+    assert run("create", env, "--db", "d").code == 0
+    before = {path.name: path.read_bytes() for path in env.glob("*.jdb")}
+    done = without_packages("load", str(env), str(source), "--db", "d", "--key", "k", *words)
+    assert done.returncode == 5
+    assert "pyarrow" in done.stderr
+    assert {path.name: path.read_bytes() for path in env.glob("*.jdb")} == before
+    plain = without_packages("load", str(env), str(source), "--db", "d", "--key", "k")
+    assert plain.returncode == 0, plain.stderr
+    assert "line by line" in plain.stderr
+    assert '{"v":"a","w":"b"}' in run("get", env, "--db", "d", "1", *TEXT).text
+
+
+def without_packages(*words: str) -> subprocess.CompletedProcess[str]:
+    """A command line in a new interpreter that finds none of the packages of the pipeline."""
+    program = (
+        "import sys\n"
+        "for name in ('pyarrow', 'numpy', 'pandas', 'pyspark', 'py4j'): sys.modules[name] = None\n"
+        "from jetool.__main__ import main\n"
+        "main()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+    return subprocess.run(
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False, env=environment
+    )
+
+
+@pytest.mark.usefixtures("light")
+@pytest.mark.parametrize("words", [(), ("-n",), ("--on-duplicate", "error")])
+def test_a_file_that_cannot_be_read_to_its_end(tmp_path: Path, words: tuple[str, ...]) -> None:
+    """Nothing is changed, not even the database made: the whole source is read before."""
+    env, good, bad = tmp_path / "env", tmp_path / "a.csv", tmp_path / "b.csv.gz"
+    good.write_text("k,v\n1,a\n")
+    data = bytearray(gzip.compress(b"k,v\n" + b"".join(b"%d,%d\n" % (n, n * n) for n in range(5000))))
+    data[len(data) // 2] ^= 0xFF
+    assert run("create", env).code == 0
+    for content in (bytes(data), bytes(data[: len(data) // 2]), b"no gzip"):
+        bad.write_bytes(content)
+        before = {path.name: path.read_bytes() for path in env.glob("*.jdb")}
+        done = run("load", env, good, bad, "--db", "d", "--create", "--key", "k", "--format", "json", *words)
+        assert done.code == 7, done.err
+        assert done.error()["file"] == str(bad)
+        assert done.error()["consequence"] == "the environment is as it was"
+        assert run("dbs", env, "--format", "csv").text.count("\n") == 1
+        assert {path.name: path.read_bytes() for path in env.glob("*.jdb")} == before
+
+
+@pytest.mark.usefixtures("light")
+def test_extreme_lines(tmp_path: Path) -> None:
+    """A field above Python's own limit is taken; a number that Python refuses, and deep nesting, reject the line."""
+    env, table, lines = tmp_path / "env", tmp_path / "a.csv", tmp_path / "a.jsonl"
+    table.write_text("k,v\n1," + "x" * 200_000 + "\n")
+    lines.write_text('{"k":' + "9" * 5000 + "}\n" + '{"k":' + "[" * 100_000 + "]" * 100_000 + '}\n{"k":"a","v":1}\n')
+    assert run("create", env).code == 0
+    done = run("load", env, table, "--db", "t", "--create", "--key", "k", "--json")
+    assert (done.code, done.json()["records"]) == (0, 1)
+    done = run("load", env, lines, "--db", "l", "--create", "--key", "k", "--json")
+    assert (done.code, done.json()["records"], done.json()["rejected"]) == (1, 1, 2)
+    reasons = [json.loads(line)["reason"] for line in Path(done.json()["rejects"]).read_text().splitlines()]
+    assert reasons == ["no JSON: a number has too many digits", "no JSON: nested too deeply"]
