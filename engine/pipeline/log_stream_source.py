@@ -23,10 +23,9 @@ from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
 from engine.errors import DamageError, UsageError
-from engine.format.lsn import make_lsn
 from engine.inspect.follow import end_of_last
 from engine.log.files import LogFile, LogFiles, list_log_files, log_file_name
-from engine.log.scan import scan_file
+from engine.log.reader import FileReader
 from engine.pipeline.decoded_columns import decoder_option
 from engine.pipeline.log_rows import LogRows, environments_of
 from engine.pipeline.python_side import settle_worker
@@ -97,9 +96,10 @@ class LogStreamReader(DataSourceStreamReader):
         settle_worker()
         assert isinstance(partition, Ranges)
         for env, file, start, end, is_last in partition.ranges:
-            scan = scan_file(DiskStorage(env), file, is_last=is_last)
-            items = scan.between(make_lsn(file.number, start), make_lsn(file.number, end)).entries()
-            yield from self._rows.batches(env, file.path, items)
+            # Not a ``LogScan``, which refuses a start within an entry: the log may have been cut and written on after
+            # the last offset, and then the bytes up to the next entry are a row of damage.
+            with FileReader(DiskStorage(env), file, is_last=is_last) as reader:
+                yield from self._rows.batches(env, file.path, reader.entries(start, end))
 
     def _ends(self, known: Offset) -> Offset:
         found: Offset = {}

@@ -118,6 +118,20 @@ def test_lost_entries_are_not_passed_over(
     assert len(reader(env, failOnDataLoss="false").partitions(start, end)) in (0, 1)
 
 
+@pytest.mark.parametrize("fails", ["true", "false"])
+def test_an_offset_within_an_entry(golden_dir: Path, fails: str) -> None:
+    """The log was cut and written on after the last offset: a row of damage, and the stream goes on."""
+    env = golden_dir / "je-17" / "txn-crash"
+    of = reader(env, failOnDataLoss=fails)
+    latest = of.latestOffset({}, ReadAllAvailable())
+    everything = rows_between(of, {}, latest)
+    _, at, _ = everything[100]
+    found = rows_between(of, {str(env): {"file": 0, "offset": at + 3}}, latest)
+    assert found[0][:2] == (0, at + 3)
+    # Bytes before an entry can look like its beginning, so the next one may go with them.
+    assert found[1:] in (everything[101:], everything[102:])
+
+
 def test_options_that_make_no_sense(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="startingOffset"):
         reader(tmp_path, startingOffset="yesterday")
