@@ -1,4 +1,4 @@
-"""Fixtures for all tests; the functions behind them are in ``tests.harness``."""
+"""Fixtures for all tests; the functions behind them are in ``tests.support.harness``."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from engine.storage.disk import DiskStorage
-from tests import corpus as archived
-from tests import tools
+from tests.support import corpus as archived
+from tests.support import tools
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
@@ -33,7 +33,7 @@ settings.load_profile("jetool")
 
 @pytest.fixture(scope="session")
 def corpus() -> Path:
-    """The real environments of ``tests.corpus``. Never changed: copy what is to be changed."""
+    """The real environments of ``tests.support.corpus``. Never changed: copy what is to be changed."""
     return archived.path()
 
 
@@ -87,7 +87,7 @@ def _only_for_a_tool(report: Report) -> Report:
     """What was skipped without the name of a tool has failed."""
     if report.skipped and not hasattr(report, "wasxfail") and tools.named_in(report) is None:
         report.outcome = "failed"
-        report.longrepr = f"skipped for something that is no tool of tests.tools: {report.longrepr}"
+        report.longrepr = f"skipped for something that is no tool of tests.support.tools: {report.longrepr}"
     return report
 
 

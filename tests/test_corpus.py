@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import corpus, harness
+from tests.support import corpus, harness
 from tests.support.children import child
 from tests.support.waiting import PATIENCE_S
 
@@ -25,7 +25,7 @@ MANIFESTS = sorted(corpus.path().rglob("manifest.json"))
 UNPACK = """
 import sys
 from pathlib import Path
-from tests import corpus
+from tests.support import corpus
 print(corpus.unpacked(Path(sys.argv[1]), Path(sys.argv[2])))
 """
 
@@ -129,7 +129,7 @@ def test_a_copy_may_be_changed(archive: Path, tmp_path: Path) -> None:
 
 SKIPPING = """
 import pytest
-from tests.tools import needs
+from tests.support.tools import needs
 
 def test_named():
     needs("fish")
@@ -154,7 +154,7 @@ def test_only_a_named_tool_may_be_missing(tmp_path: Path) -> None:
     (tmp_path / "modules").mkdir()
     for number in range(3):
         name = f"test_module_{number}.py"
-        (tmp_path / "modules" / name).write_text("from tests.tools import needs\n\nneeds('zsh')\n")
+        (tmp_path / "modules" / name).write_text("from tests.support.tools import needs\n\nneeds('zsh')\n")
     (tmp_path / "test_no_module.py").write_text("import pytest\n\npytest.importorskip('no_such_module')\n")
 
     def run(name: str, **extra: str) -> subprocess.CompletedProcess[str]:

@@ -10,8 +10,8 @@ from engine.backup.repository import Repository
 from engine.backup.view import BackupView
 from engine.storage.base import ReadFile, Storage
 from engine.storage.overlay import WrappedStorage
-from tests.db.workload import State
-from tests.rescue.models import state_of
+from tests.support.environments.models import state_of
+from tests.support.environments.workload import State
 
 
 class WatchedStorage(WrappedStorage):

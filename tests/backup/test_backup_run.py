@@ -18,11 +18,11 @@ from engine.format.lsn import format_lsn
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from tests.backup.environments import WatchedStorage, problems_of, state_in
-from tests.db.workload import Workload, open_env
-from tests.oracle.environments import Environment as Fixture
-from tests.oracle.environments import environments, named
-from tests.rescue.models import state_of
-from tests.support.stopping_storage import StoppingStorage
+from tests.support.damage.stopping_storage import StoppingStorage
+from tests.support.environments.models import state_of
+from tests.support.environments.oracle import Environment as Fixture
+from tests.support.environments.oracle import environments, named
+from tests.support.environments.workload import Workload, open_env
 
 CASES = (
     "ha-group", "ha-rollback", "rollback-four-periods", "txn-crash", "ckpt-crash-mid", "subdirs", "ttl", "dups",

@@ -16,7 +16,7 @@ from engine.backup.repository import Repository
 from engine.storage.disk import DiskStorage
 from jetool.frame import exits
 from tests.backup.environments import problems_of
-from tests.harness import run
+from tests.support.harness import run
 
 # Numbers in one database, each a transaction; what is there is always 0..n without a gap.
 _WRITER = """

@@ -17,9 +17,9 @@ from engine.rescue.points import LSN, Point
 from engine.storage.memory import MemoryStorage
 from engine.storage.overlay import WrappedStorage
 from tests.backup.environments import problems_of, state_in, view_of
-from tests.db.workload import Workload, open_env
-from tests.rescue.models import content, entries_of, state_of
-from tests.support.stopping_storage import StoppingStorage
+from tests.support.damage.stopping_storage import StoppingStorage
+from tests.support.environments.models import content, entries_of, state_of
+from tests.support.environments.workload import Workload, open_env
 
 
 def test_a_round_replaces_the_one_before() -> None:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from jetool.frame import exits
-from tests.cli.fixtures import copy_of
-from tests.harness import run
-from tests.oracle.environments import named
-from tests.tools import needs
+from tests.support.environments.copies import copy_of
+from tests.support.environments.oracle import named
+from tests.support.harness import run
+from tests.support.tools import needs
 
 ENV = named("je-18.3.20/torn-base").path / "env"
 

@@ -24,12 +24,12 @@ from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from tests.backup.environments import problems_of, view_of
 from tests.backup.test_backup_run import CASES, mutated
-from tests.db.workload import State, Workload, open_env
-from tests.oracle.environments import Environment as Fixture
-from tests.oracle.environments import environments, named
-from tests.rescue.models import Modelled, content, entries_of, findings_of, state_of
-from tests.support.decoded import record_of
-from tests.support.stopping_storage import StoppingStorage
+from tests.support.damage.stopping_storage import StoppingStorage
+from tests.support.environments.models import Modelled, content, entries_of, findings_of, state_of
+from tests.support.environments.oracle import Environment as Fixture
+from tests.support.environments.oracle import environments, named
+from tests.support.environments.workload import State, Workload, open_env
+from tests.support.logs.decoded import record_of
 
 
 def restored(repository: Repository, point: Point | None = None, target: Storage | None = None) -> Storage:

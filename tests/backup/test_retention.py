@@ -14,9 +14,9 @@ from engine.backup.retention import NEWEST, kept, parse_rule, plan_prune, prune
 from engine.errors import DamageError, NotFoundError, StorageError, UsageError
 from engine.storage.memory import MemoryStorage
 from tests.backup.environments import problems_of, state_in
-from tests.db.workload import Workload, open_env
-from tests.rescue.models import content
-from tests.support.stopping_storage import StoppingStorage
+from tests.support.damage.stopping_storage import StoppingStorage
+from tests.support.environments.models import content
+from tests.support.environments.workload import Workload, open_env
 
 
 def manifests(*times: datetime, source: str = "here") -> list[Manifest]:

@@ -7,7 +7,7 @@ A page store is filled and left as the death of its process would leave it, with
 * *redo*: recovery, against the boot of a copy as it is, compiled and interpreted (``-Xint``).
 
 Times are wall and processor seconds of the work alone: without the start of interpreter or JVM, and on warm files.
-Derby 10.14 and a JDK are needed, see ``tests.derby.derby_java``.
+Derby 10.14 and a JDK are needed, see ``tests.support.derby_java``.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from engine.derby.log import DerbyLogFiles
 from engine.derby.recovery.manager import RecoveryOptions, recover
 from engine.derby.store.page_store import PageStore, StoreOptions
 from engine.storage.disk import DiskStorage
-from tests.derby.derby_java import HERE
-from tests.tools import DERBY_JAR as JAR
+from tests.support.derby_java import HERE
+from tests.support.tools import DERBY_JAR as JAR
 
 _FILE_BYTES: Final = 33_554_432
 _BATCH: Final = 100

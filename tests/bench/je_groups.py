@@ -30,8 +30,8 @@ from engine.rep.member.node import JoinedNode
 from engine.rep.wire.feeder import NO_SYNC, SYNC
 from engine.storage.disk import DiskStorage
 from engine.txn.txn import Durability
-from tests.harness import environment
-from tests.rep.nodes import free_ports, leader
+from tests.support.groups.nodes import free_ports, leader
+from tests.support.harness import environment
 from tests.support.waiting import eventually
 
 _SOURCE: Final = Path(__file__).with_name("JeGroup.java")

@@ -25,7 +25,7 @@ from engine.contents.journals import EPOCHS, journal_key
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from tests.bench.builds import NATIVE, PURE, Build, builds
-from tests.contents.frontends import value_of
+from tests.support.environments.frontends import value_of
 
 ROLL: Final = 50_000
 _PER_COMMIT: Final = 1000

@@ -22,8 +22,8 @@ from engine.rep.acks import AckPolicy
 from engine.rep.master.term import LeadConfig
 from engine.rep.member.node import JoinedNode
 from engine.storage.disk import DiskStorage
-from tests.harness import environment
-from tests.rep.nodes import free_ports, leader
+from tests.support.groups.nodes import free_ports, leader
+from tests.support.harness import environment
 from tests.support.waiting import eventually
 
 _KEY = "%016d"

@@ -24,8 +24,8 @@ from engine.format.entry_types import COMMIT, INS_LN_TX
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.rep.wire.entries import WireEntry
-from tests.harness import run
-from tests.rep.changes.group_double import GroupDouble, NodeDouble, StreamConnection, recorded_entries
+from tests.support.groups.group_double import GroupDouble, NodeDouble, StreamConnection, recorded_entries
+from tests.support.harness import run
 
 LEAST_RATE: Final = 60_000
 _RECORDS_OF_A_TXN: Final = 10

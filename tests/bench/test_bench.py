@@ -14,12 +14,12 @@ from engine.log.entry import Damage, LogEntry
 from engine.log.files import list_log_files
 from engine.log.scan import scan_log
 from engine.storage.disk import DiskStorage
-from tests import harness
 from tests.bench import __main__ as bench
 from tests.bench import stores, vlsn_index
 from tests.bench.generate import Generated, generate
 from tests.bench.measure import Run, peak_bytes, run
 from tests.bench.report import Figures, Log, rows
+from tests.support import harness
 
 _MEGABYTES = 2.5
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools import needs
+from tests.support.tools import needs
 
 needs("Spark")
 
 from tests.bench import load
 from tests.bench.builds import PURE, builds
 from tests.bench.load import Line
-from tests.harness import run
+from tests.support.harness import run
 
 
 @pytest.mark.parametrize("order", ["shuffled", "ascending"])

@@ -10,7 +10,7 @@ from engine.errors import RefusedError, UsageError
 from engine.format.header import Provisional
 from engine.storage.memory import MemoryStorage
 from engine.tree.in_node import root_in_memory
-from tests.db.logs import entries, node_flags
+from tests.support.logs.entries import entries, node_flags
 
 NO, YES, BEFORE = Provisional.NO, Provisional.YES, Provisional.BEFORE_CKPT_END
 

@@ -37,7 +37,7 @@ from engine.storage.disk import DiskStorage
 from engine.txn.txn import Durability
 from engine.verify.environment import LEVELS, verify_environment
 from engine.verify.report import NOTE
-from tests.harness import run
+from tests.support.harness import run
 
 _JAVA: Final = Path(__file__).with_name("JeLives.java")
 _ROW: Final = re.compile(r"^([0-9a-f]{8})\s+\S+\s+(\d+)\s+(\d+)\s+(\d+)\s*$", re.MULTILINE)

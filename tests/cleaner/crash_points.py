@@ -18,9 +18,9 @@ from engine.storage.memory import MemoryStorage
 from engine.verify.environment import LEVELS, verify_environment
 from engine.verify.report import NOTE
 from tests.cleaner.workload import CleaningWorkload, ManyUpdates, clean_by_force, clean_by_rules
-from tests.db.busy import open_busy
 from tests.db.crash_points import CrashRun, check_image
-from tests.db.workload import Workload, contents, open_env
+from tests.support.environments.busy import open_busy
+from tests.support.environments.workload import Workload, contents, open_env
 
 
 class CleaningRun(CrashRun):

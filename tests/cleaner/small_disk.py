@@ -26,7 +26,7 @@ from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.environment import Environment
 from engine.txn.txn import Durability
-from tests.harness import environment
+from tests.support.harness import environment
 from tests.support.waiting import PATIENCE_S
 
 KEYS: Final = 20_000

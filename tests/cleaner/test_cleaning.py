@@ -27,8 +27,8 @@ from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from engine.verify.environment import LEVELS, verify_environment
 from engine.verify.report import NOTE
-from tests.db.workload import open_env
-from tests.support.decoded import record_of
+from tests.support.environments.workload import open_env
+from tests.support.logs.decoded import record_of
 
 ANY = CleaningLimits(min_utilization=90, min_file_utilization=50, min_age=1)
 VALUE = b"v" * 60

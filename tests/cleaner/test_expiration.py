@@ -23,7 +23,7 @@ from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from engine.txn.payload import PutMode
-from tests import corpus
+from tests.support import corpus
 
 CONFIG = EnvironmentConfig(create=True, node_max_entries=16, file_max_bytes=10_000, checkpoint_bytes=0)
 DAYS, HOURS = 20_000, 480_007

@@ -11,8 +11,8 @@ from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage
 from engine.verify.environment import LEVELS, verify_environment
 from engine.verify.report import NOTE
-from tests.db.workload import contents
-from tests.rep.streams import check_index, open_alone
+from tests.support.environments.workload import contents
+from tests.support.groups.streams import check_index, open_alone
 
 VALUE = b"v" * 60
 

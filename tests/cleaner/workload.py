@@ -10,8 +10,8 @@ from typing import Any
 
 from engine.cleaner.selection import Choice, CleaningLimits
 from engine.db.environment import Environment
-from tests.db.busy import BusyWorkload
-from tests.db.workload import Workload
+from tests.support.environments.busy import BusyWorkload
+from tests.support.environments.workload import Workload
 
 EAGER = CleaningLimits(min_utilization=90, min_file_utilization=50, min_age=1)
 

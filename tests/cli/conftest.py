@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from jetool.frame import cli, table
-from tests import harness
 from tests.cli import sample
+from tests.support import harness
 from tests.support.children import child
 from tests.support.waiting import PATIENCE_S
 

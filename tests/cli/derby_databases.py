@@ -10,7 +10,7 @@ import tarfile
 from pathlib import Path
 from typing import Any
 
-from tests import corpus
+from tests.support import corpus
 
 NAMES = (
     "clean-shutdown",

@@ -13,11 +13,11 @@ from engine.rep.wire.log_file_feeder import FileListReq
 from engine.rep.wire.node_state import NodeStateResponse
 from jetool.commands.backup import take
 from jetool.frame import exits
-from tests.cli.fixtures import copy_of, state_of
-from tests.harness import assert_valid, run
-from tests.oracle.environments import named
-from tests.rep.client.copy_server import CopyServer
 from tests.rep.client.test_hot_copy import contents
+from tests.support.environments.copies import copy_of, state_of
+from tests.support.environments.oracle import named
+from tests.support.groups.copy_server import CopyServer
+from tests.support.harness import assert_valid, run
 
 ENV = named("je-18.3.20/torn-base").path / "env"
 FILES = {path.name: path.read_bytes() for path in sorted(ENV.glob("*.jdb"))}

@@ -16,10 +16,10 @@ from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.storage.disk import DiskStorage
 from engine.txn.txn import Durability
-from tests import corpus
-from tests.cli.fixtures import copy_of
-from tests.harness import assert_valid, run
-from tests.oracle.environments import named
+from tests.support import corpus
+from tests.support.environments.copies import copy_of
+from tests.support.environments.oracle import named
+from tests.support.harness import assert_valid, run
 
 CLEANABLE = (
     "je-18.3.20/cleaned", "je-18.3.20/erased", "je-18.3.20/subdirs", "je-18.3.20/torn-base", "je-18.3.20/upgraded",

@@ -12,8 +12,8 @@ from engine.format.versions import NEWEST_VERSION, OLDEST_VERSION, WRITTEN_VERSI
 from engine.native import is_native
 from engine.version import VERSION
 from jetool.frame import table
-from tests import harness
-from tests.harness import run
+from tests.support import harness
+from tests.support.harness import run
 from tests.support.waiting import PATIENCE_S
 
 pytestmark = pytest.mark.usefixtures("samples")

@@ -13,7 +13,7 @@ import pytest
 from jetool.frame import cli, exits, schemas, table
 from jetool.frame.command import Command
 from jetool.frame.groups import CommandGroup
-from tests.harness import REPOSITORY, run
+from tests.support.harness import REPOSITORY, run
 
 COMMANDS = dict(cli.commands())
 GROUPS = [row.name for row in table.COMMANDS if isinstance(cli.load(row), CommandGroup)]

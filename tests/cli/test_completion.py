@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from jetool.frame.param_types.shell_completion import database_names
-from tests import harness
-from tests.harness import run
+from tests.support import harness
+from tests.support.harness import run
+from tests.support.tools import needs
 from tests.support.waiting import PATIENCE_S
-from tests.tools import needs
 
 # Loads the script, then asks bash for completions as the Tab key would.
 ASK = r"""

@@ -12,9 +12,9 @@ from engine.inspect.crash_matrix import CommittedModel, run_case
 from engine.inspect.crash_points import MODES, crash_points
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
-from tests.cli.fixtures import copy_of, state_of
-from tests.harness import assert_valid, run, spawn
-from tests.oracle.environments import Environment, environments, named
+from tests.support.environments.copies import copy_of, state_of
+from tests.support.environments.oracle import Environment, environments, named
+from tests.support.harness import assert_valid, run, spawn
 
 TXN_CRASH = "je-18.3.20/txn-crash"
 MANY_FILES = "je-18.3.20/torn-base"

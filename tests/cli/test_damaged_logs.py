@@ -13,9 +13,9 @@ from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.reader import FileReader
 from engine.storage.disk import DiskStorage
-from tests.cli.fixtures import copy_of
-from tests.harness import run
-from tests.oracle.environments import named
+from tests.support.environments.copies import copy_of
+from tests.support.environments.oracle import named
+from tests.support.harness import run
 
 CORRUPT = "je-18.3.20/corrupt-middle"
 WHOLE = "je-18.3.20/torn-base"

@@ -13,8 +13,8 @@ import pytest
 from engine.contents.journals import encode_json_journal, journal_key
 from engine.db.environment import Environment
 from jetool.frame import exits
-from tests.contents.frontends import rolled, write_cut_frontend, write_frontend
-from tests.harness import assert_valid, run
+from tests.support.environments.frontends import rolled, write_cut_frontend, write_frontend
+from tests.support.harness import assert_valid, run
 
 FIFTH = {"op": 126, "name": "MODIFY_COMMENT", "payload": {"id": 10_005, "name": "table_5", "label": "insert_5f1e"}}
 

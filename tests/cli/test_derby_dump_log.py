@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.cli.derby_databases import FIVE, NAMES, copy_of_je, damage, damage_cases, extract, manifest, recorded
-from tests.harness import assert_valid, assert_valid_error, run
+from tests.support.harness import assert_valid, assert_valid_error, run
 
 GROUPS = {
     "first": "FIRST",

@@ -20,7 +20,7 @@ from jetool.commands.verify.derby import RULES
 from jetool.frame import cli
 from jetool.frame.verbs import SHARED
 from tests.cli.derby_databases import FIVE, NAMES, copy_of_je, damage, damage_cases, extract, manifest, state_of
-from tests.harness import assert_valid, assert_valid_error, run
+from tests.support.harness import assert_valid, assert_valid_error, run
 
 CASES = (
     "trailing length of the last record is zero",

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from tests.cli.derby_databases import FIVE, NAMES, damage, damage_cases, extract, manifest, state_of
-from tests.harness import assert_valid, assert_valid_error, run
 from tests.support.children import child
+from tests.support.harness import assert_valid, assert_valid_error, run
 
 LOST = "one byte changed in a group in the middle of the log"
 CRASHED = tuple(name for name in NAMES if name != "clean-shutdown")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.cli.derby_databases import FIVE, extract, state_of
 from tests.cli.test_derby_recover import open_elsewhere
-from tests.harness import assert_valid, run
+from tests.support.harness import assert_valid, run
 
 
 @pytest.fixture

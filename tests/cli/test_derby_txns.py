@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.derby_databases import FIVE, NAMES, damage, damage_cases, extract, manifest, recorded, state_of
-from tests.harness import assert_valid, run
+from tests.support.harness import assert_valid, run
 
 
 @pytest.mark.parametrize("name", NAMES)

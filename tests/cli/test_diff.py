@@ -14,10 +14,10 @@ from engine.log.files import list_log_files
 from engine.log.scan import scan_log
 from engine.storage.disk import DiskStorage
 from jetool.frame import exits
-from tests.cli.fixtures import copy_of, state_of
-from tests.golden_logs import GOLDEN, right_checksum
-from tests.harness import assert_valid, run
-from tests.oracle.environments import named
+from tests.support.environments.copies import copy_of, state_of
+from tests.support.environments.oracle import named
+from tests.support.harness import assert_valid, run
+from tests.support.logs.golden_logs import GOLDEN, right_checksum
 
 GROUP = "je-18.3.20/ha-rollback-begun"
 

@@ -31,9 +31,9 @@ from jetool.commands.dump_log.rows import ENTRY, BodyView, entry_row
 from jetool.output.base import StreamLayout
 from jetool.output.jsonl import NdjsonEncoder
 from jetool.output.shape import Style
-from tests.harness import Result, assert_valid, run
-from tests.oracle.environments import Environment, environments
-from tests.oracle.ndjson import entry_json
+from tests.support.environments.oracle import Environment, environments
+from tests.support.harness import Result, assert_valid, run
+from tests.support.logs.ndjson import entry_json
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 TXN_CRASH = GOLDEN / "je-17" / "txn-crash"

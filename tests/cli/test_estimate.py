@@ -12,9 +12,9 @@ from engine.db.environment import Environment
 from engine.log.files import list_log_files
 from engine.log.tail import find_end
 from engine.storage.disk import DiskStorage
-from tests import corpus
 from tests.cli import derby_databases
-from tests.harness import run
+from tests.support import corpus
+from tests.support.harness import run
 
 JE = corpus.path() / "je/je-18.3.20"
 

@@ -14,7 +14,7 @@ import pytest
 from engine.errors import JetoolError, UsageError
 from jetool.frame import exits
 from tests.cli.conftest import shell, started
-from tests.harness import assert_valid_error, environment, run, spawn
+from tests.support.harness import assert_valid_error, environment, run, spawn
 from tests.support.waiting import PATIENCE_S, eventually
 
 # The contract (design/cli.md), spelled out a second time on purpose.

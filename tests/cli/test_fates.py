@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.fixtures import state_of
-from tests.harness import assert_valid, run
-from tests.oracle.environments import Environment, environments, named
+from tests.support.environments.copies import state_of
+from tests.support.environments.oracle import Environment, environments, named
+from tests.support.harness import assert_valid, run
 
 TXN_CRASH = "je-18.3.20/txn-crash"
 

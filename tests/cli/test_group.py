@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from jetool.frame import exits
-from tests.cli.fixtures import copy_of, state_of
-from tests.golden_logs import GOLDEN
-from tests.harness import assert_valid, run
-from tests.oracle.environments import Environment as Fixture
-from tests.oracle.environments import environments, named
+from tests.support.environments.copies import copy_of, state_of
+from tests.support.environments.oracle import Environment as Fixture
+from tests.support.environments.oracle import environments, named
+from tests.support.harness import assert_valid, run
+from tests.support.logs.golden_logs import GOLDEN
 
 NODE = re.compile(r" Node:(\S+) (\S+):(\d+) \(is member\) changeVersion:(\d+) .*?jeVersion:(\S+)(?: id:(\d+))?")
 NEW = ("--group", "NEW", "--node", "alone", "--address", "here:5099")

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from jetool.frame import exits
-from tests.harness import run
 from tests.support.children import child
+from tests.support.harness import run
 from tests.support.waiting import PATIENCE_S, eventually
 
 BATCH = 500

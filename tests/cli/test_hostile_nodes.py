@@ -11,10 +11,10 @@ import pytest
 
 from engine.rep.member.node import JoinedNode
 from jetool.frame import exits
-from tests.harness import Result, run
-from tests.rep.nodes import group_of_two
-from tests.support.hostile_server import Mischief
-from tests.support.spoiled_link import spoiled
+from tests.support.groups.hostile_server import Mischief
+from tests.support.groups.nodes import group_of_two
+from tests.support.groups.spoiled_link import spoiled
+from tests.support.harness import Result, run
 
 # Far more than the deadlines of the command lines below, for a busy machine.
 MOST_S: Final = 20.0

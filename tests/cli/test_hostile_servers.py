@@ -14,12 +14,12 @@ from engine.rep.wire.feeder import NodeGroupInfo, NodeGroupInfoReject
 from engine.rep.wire.group_lines import Members
 from jetool.commands.backup import take
 from jetool.frame import exits
-from tests.harness import Result, run
-from tests.oracle.environments import named
-from tests.rep.changes.group_double import GroupDouble, NodeDouble
 from tests.rep.changes.test_subscriber import operations, with_null_commit
-from tests.rep.client.copy_server import CopyServer, changing
-from tests.support.hostile_server import Mischief, saying, serving
+from tests.support.environments.oracle import named
+from tests.support.groups.copy_server import CopyServer, changing
+from tests.support.groups.group_double import GroupDouble, NodeDouble
+from tests.support.groups.hostile_server import Mischief, saying, serving
+from tests.support.harness import Result, run
 
 FILES = {path.name: path.read_bytes() for path in sorted((named("je-18.3.20/torn-base").path / "env").glob("*.jdb"))}
 COMMANDS = ("group show", "stream", "backup take")

@@ -22,7 +22,7 @@ from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.rep.group import form_group
 from jetool.frame import exits
-from tests.harness import run
+from tests.support.harness import run
 
 HOSTILE = (
     "\x1b[2J\x1b]0;owned\x07", "\x1b]52;c;ZXZpbA==\x07", "\x9b31m", "a\nb\r\nc", "\rjetool: all is well", "x\x08\x08y",

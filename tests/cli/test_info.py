@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from jetool.frame import exits
-from tests import corpus
-from tests.harness import assert_valid, run
-from tests.oracle.environments import Environment, environments, named
-from tests.verify.logs import LogWriter, changed, golden, whole
-from tests.verify.spoiled import sound, spoiled
+from tests.support import corpus
+from tests.support.damage.spoiled_trees import sound, spoiled
+from tests.support.environments.oracle import Environment, environments, named
+from tests.support.harness import assert_valid, run
+from tests.support.logs.log_writer import LogWriter, changed, golden, whole
 from tests.verify.test_trees import branch_to_record
 
 GOLDEN = Path(__file__).parent.parent / "golden"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import corpus, harness
 from tests.cli import derby_databases
-from tests.harness import run
+from tests.support import corpus, harness
+from tests.support.harness import run
 from tests.support.waiting import PATIENCE_S
 
 JE = corpus.path() / "je/je-18.3.20"

@@ -15,10 +15,10 @@ import pytest
 from engine.storage import journal
 from engine.storage.disk import DiskStorage
 from tests.cli.derby_databases import FIVE, extract
-from tests.cli.fixtures import copy_of
-from tests.harness import assert_valid, run
-from tests.oracle.environments import named
-from tests.support.killing import run_killed
+from tests.support.damage.killing import run_killed
+from tests.support.environments.copies import copy_of
+from tests.support.environments.oracle import named
+from tests.support.harness import assert_valid, run
 
 CORRUPT: Final = "je-18.3.20/corrupt-middle"
 ALONE: Final = ("--group", "NEW", "--node", "alone", "--address", "here:5099", "--yes")

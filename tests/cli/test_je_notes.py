@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from engine.storage.disk import DiskStorage
-from tests import corpus
-from tests.harness import run
+from tests.support import corpus
+from tests.support.harness import run
 
 # Of the corpus: those that JE 18.3.20 refuses with "JE 4.1 duplicate DB entries were found in the recovery interval".
 # Of ``schema-crash`` it misses the class of a comparator before it comes to that.

@@ -13,7 +13,7 @@ from engine import events
 from engine.contents.journals import encode_json_journal, journal_key
 from engine.db.environment import Environment
 from jetool.frame import exits
-from tests.contents.frontends import (
+from tests.support.environments.frontends import (
     CLOCK_MS,
     Journals,
     journals,
@@ -23,7 +23,7 @@ from tests.contents.frontends import (
     write_frontend,
     write_images,
 )
-from tests.harness import assert_valid, run
+from tests.support.harness import assert_valid, run
 
 
 def made(meta: Path, databases: Mapping[str, Journals], **options: Any) -> Path:

@@ -9,8 +9,8 @@ import pytest
 from engine.contents.journals import encode_json_journal
 from engine.format.lsn import format_lsn
 from jetool.frame import exits
-from tests.contents.frontends import damage_tail, journals, rolled, write_frontend, write_images
-from tests.harness import assert_valid, run
+from tests.support.environments.frontends import damage_tail, journals, rolled, write_frontend, write_images
+from tests.support.harness import assert_valid, run
 
 LAST = 250
 AFTER = 10

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import corpus
-from tests.cli.fixtures import state_of
-from tests.harness import run
+from tests.support import corpus
+from tests.support.environments.copies import state_of
+from tests.support.harness import run
 
 NAMED = ("--comparator", "back=from-last", "--comparator", "fall=descending")
 WRITERS = [

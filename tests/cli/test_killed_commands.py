@@ -17,12 +17,12 @@ import pytest
 
 from engine.storage import journal
 from jetool.frame import exits
-from tests.cli.fixtures import copy_of
-from tests.contents.frontends import rolled, write_frontend
-from tests.harness import run
-from tests.oracle.environments import named
-from tests.support.killing import run_killed
-from tests.tools import needs
+from tests.support.damage.killing import run_killed
+from tests.support.environments.copies import copy_of
+from tests.support.environments.frontends import rolled, write_frontend
+from tests.support.environments.oracle import named
+from tests.support.harness import run
+from tests.support.tools import needs
 
 CLOSED: Final = "je-18.3.20/cleaned-closed"
 DAMAGED: Final = "je-18.3.20/corrupt-middle"

@@ -12,7 +12,7 @@ from engine.contents.opendj import LdapEntry, encode_entry
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from jetool.frame import exits
-from tests.harness import assert_valid, run
+from tests.support.harness import assert_valid, run
 
 BASE = "dc=example,dc=com"
 # Id, RDNs from the suffix down, children.

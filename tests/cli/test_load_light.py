@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from jetool.commands.load import pipeline
-from tests.harness import REPOSITORY, run
+from tests.support.harness import REPOSITORY, run
 
 TEXT = ("--data-format", "utf8")
 

@@ -19,8 +19,8 @@ from engine.storage import posix_locks
 from jetool.frame import cli, exits, schemas, table
 from jetool.output import text
 from jetool.output.shape import record_schema
-from tests import corpus, harness
-from tests.harness import run
+from tests.support import corpus, harness
+from tests.support.harness import run
 
 HOLD = """
 import sys, time

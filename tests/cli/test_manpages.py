@@ -19,10 +19,10 @@ from engine.format.versions import HIGHEST_TYPE, JE_RELEASES
 from jetool.frame import cli, manpages, manual, table
 from jetool.frame.command import Command
 from jetool.frame.manual import escape
-from tests import harness
-from tests.harness import REPOSITORY
+from tests.support import harness
+from tests.support.harness import REPOSITORY
+from tests.support.tools import needs
 from tests.support.waiting import PATIENCE_S
-from tests.tools import needs
 
 MAN = REPOSITORY / "man"
 GOLDEN = REPOSITORY / "tests" / "golden"

@@ -13,7 +13,7 @@ from jetool.frame import schemas
 from jetool.output import messages
 from jetool.output.messages import Messages
 from jetool.output.shape import record_schema
-from tests import harness
+from tests.support import harness
 from tests.support.waiting import PATIENCE_S
 
 

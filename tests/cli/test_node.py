@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from jetool.frame import exits
-from tests.harness import assert_valid, environment, run
-from tests.rep.changes.tcp_double import listening
-from tests.rep.member.playing import group_of, operations
-from tests.rep.nodes import free_ports
+from tests.support.groups.nodes import free_ports
+from tests.support.groups.playing import group_of, operations
+from tests.support.groups.tcp_double import listening
+from tests.support.harness import assert_valid, environment, run
 from tests.support.waiting import PATIENCE_S, eventually
 
 

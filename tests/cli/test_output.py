@@ -29,7 +29,7 @@ from jetool.output.render import Renderer
 from jetool.output.shape import PLAIN, Style
 from tests.cli import sample
 from tests.cli.sample import RULES, Bad, Entry, Found, Summary
-from tests.harness import assert_valid, run
+from tests.support.harness import assert_valid, run
 
 pytestmark = pytest.mark.usefixtures("samples")
 

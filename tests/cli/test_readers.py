@@ -16,7 +16,7 @@ import pytest
 from engine.log.files import LogFiles, list_log_files
 from engine.storage.base import Storage
 from jetool.frame import exits
-from tests.harness import run
+from tests.support.harness import run
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 ENVIRONMENTS = [

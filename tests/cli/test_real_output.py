@@ -8,8 +8,8 @@ import pytest
 
 from jetool.frame import cli, exits
 from jetool.frame.command import Command
-from tests import corpus
-from tests.harness import assert_valid, run
+from tests.support import corpus
+from tests.support.harness import assert_valid, run
 
 # One environment per version of JE, and those whose output has further parts: damage, a torn tail, rollbacks.
 ENVIRONMENTS = ("corrupt-middle", "torn-cut-mid", "ha-rollback", "rollback-four-periods")

@@ -14,9 +14,9 @@ from engine.db.environment import Environment as Engine
 from engine.fields import named_row
 from jetool.frame.record_output import printed
 from jetool.output.je_dump import JeDumpEncoder
-from tests.cli.fixtures import copy_of, expected_dumps, state_of
-from tests.harness import assert_valid, assert_valid_error, run, spawn
-from tests.oracle.environments import Environment, environments, named
+from tests.support.environments.copies import copy_of, expected_dumps, state_of
+from tests.support.environments.oracle import Environment, environments, named
+from tests.support.harness import assert_valid, assert_valid_error, run, spawn
 
 TXN_CRASH = "je-18.3.20/txn-crash"
 DUPS = "je-18.3.20/dups"

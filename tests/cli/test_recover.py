@@ -16,11 +16,11 @@ from engine.format.entry.trace import Trace, encode_trace
 from engine.format.entry_types import FILE_HEADER, TRACE
 from engine.format.fast.header import sealed
 from engine.format.versions import WRITTEN_VERSION
-from tests.cli.fixtures import copy_of, expected_dumps, state_of
-from tests.harness import assert_valid, assert_valid_error, run, spawn
-from tests.oracle.environments import Environment, environments, named
 from tests.rescue.salvage_drill import written
-from tests.verify.mutations import files_of
+from tests.support.damage.mutations import files_of
+from tests.support.environments.copies import copy_of, expected_dumps, state_of
+from tests.support.environments.oracle import Environment, environments, named
+from tests.support.harness import assert_valid, assert_valid_error, run, spawn
 
 CORRUPT = "je-18.3.20/corrupt-middle"
 TORN = "je-18.3.20/torn-garbage-tail"

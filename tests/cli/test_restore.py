@@ -10,10 +10,10 @@ import pytest
 
 from engine.storage.disk import DiskStorage
 from jetool.frame import exits
-from tests.cli.fixtures import copy_of, state_of
-from tests.harness import assert_valid, run
-from tests.oracle.environments import named
-from tests.support.killing import run_killed
+from tests.support.damage.killing import run_killed
+from tests.support.environments.copies import copy_of, state_of
+from tests.support.environments.oracle import named
+from tests.support.harness import assert_valid, run
 
 NODE = named("je-18.3.20/ha-rollback").path / "node1" / "env"
 ENV = named("je-18.3.20/torn-base").path / "env"

@@ -10,9 +10,9 @@ import pytest
 
 from jetool.commands.group import command
 from jetool.frame import exits
-from tests.harness import assert_valid, run
-from tests.rep.client.networks import RecordedNetwork
-from tests.rep.wire.recordings import HOME
+from tests.support.groups.networks import RecordedNetwork
+from tests.support.groups.recordings import HOME
+from tests.support.harness import assert_valid, run
 
 CRASHED = "n1 and n3 crash"
 

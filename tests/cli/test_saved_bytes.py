@@ -21,12 +21,12 @@ from engine.storage.disk import DiskStorage
 from jetool.frame import cli, exits, table
 from jetool.frame.groups import CommandGroup
 from tests.cli.derby_databases import FIVE, extract
-from tests.cli.fixtures import copy_of, expected_dumps, state_of
-from tests.harness import assert_valid, environment, run
-from tests.oracle.environments import named
-from tests.support.killing import run_killed
+from tests.support.damage.killing import run_killed
+from tests.support.environments.copies import copy_of, expected_dumps, state_of
+from tests.support.environments.oracle import named
+from tests.support.harness import assert_valid, environment, run
+from tests.support.tools import needs
 from tests.support.waiting import PATIENCE_S
-from tests.tools import needs
 
 CORRUPT: Final = "je-18.3.20/corrupt-middle"
 TORN: Final = "je-18.3.20/torn-garbage-tail"

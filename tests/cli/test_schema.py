@@ -8,7 +8,7 @@ import pytest
 from engine.fields import Field, Shape
 from jetool.frame import cli, schemas
 from jetool.output.shape import record_schema
-from tests.harness import assert_valid, assert_valid_error, run
+from tests.support.harness import assert_valid, assert_valid_error, run
 
 
 def test_list_names_every_command_with_structured_output() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import StorageError
 from jetool.output.sink import FileOutput
-from tests.harness import run
+from tests.support.harness import run
 
 pytestmark = pytest.mark.usefixtures("samples")
 

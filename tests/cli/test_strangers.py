@@ -15,8 +15,8 @@ from engine.log.files import list_log_files
 from engine.rep.group import form_group
 from engine.storage.disk import DiskStorage
 from jetool.frame import exits
-from tests.harness import run
-from tests.oracle.environments import named
+from tests.support.environments.oracle import named
+from tests.support.harness import run
 
 GROUPS = ("ha-group", "ha-rollback", "ha-rollback-ckpt", "ha-rollback-thrice")
 

@@ -19,9 +19,9 @@ from jetool.frame import exits
 from jetool.output.base import StreamLayout
 from jetool.output.jsonl import NdjsonEncoder
 from jetool.output.shape import PLAIN
-from tests.harness import Result, assert_valid, run
-from tests.rep.changes.group_double import GroupDouble
 from tests.rep.changes.test_subscriber import group_of, operations, with_null_commit
+from tests.support.groups.group_double import GroupDouble
+from tests.support.harness import Result, assert_valid, run
 
 IDLE = ("--from", "begin", "--fast", "--until-idle", "0")
 

@@ -19,9 +19,9 @@ from jetool.commands.stream.column_files import AVRO, PARQUET, row_file
 from jetool.frame import exits
 from jetool.output.shape import expiration_text
 from tests.cli.test_stream import IDLE, group, rows_of, stream
-from tests.rep.changes.group_double import GroupDouble
 from tests.rep.changes.test_subscriber import forked, operations
-from tests.tools import needs
+from tests.support.groups.group_double import GroupDouble
+from tests.support.tools import needs
 
 __all__ = ["group"]
 TOOLS = {AVRO: "fastavro", PARQUET: "pyarrow"}

@@ -11,10 +11,10 @@ from engine.fields import row_of
 from jetool.commands.node.events import RoleChange, event_line
 from jetool.frame import cli
 from jetool.output.shape import Style
-from tests import corpus
 from tests.cli import derby_databases
-from tests.contents.frontends import rolled, write_frontend, write_images
-from tests.harness import run
+from tests.support import corpus
+from tests.support.environments.frontends import rolled, write_frontend, write_images
+from tests.support.harness import run
 
 JE = corpus.path() / "je/je-18.3.20"
 HEALTHY, DAMAGED, NODE = (JE / name / "env" for name in ("txn-crash", "corrupt-middle", "ha-rollback-thrice/node2"))

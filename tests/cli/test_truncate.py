@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from engine.storage.disk import DiskStorage
-from tests.cli.fixtures import copy_of, state_of
-from tests.harness import assert_valid, run
-from tests.oracle.environments import named
+from tests.support.environments.copies import copy_of, state_of
+from tests.support.environments.oracle import named
+from tests.support.harness import assert_valid, run
 
 GROUP = "je-18.3.20/ha-group/node1"
 

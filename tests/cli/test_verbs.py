@@ -15,9 +15,9 @@ import pytest
 from jetool.commands import derby_verbs as derby
 from jetool.frame import cli, table
 from jetool.frame.verbs import SHARED, Verbs
-from tests import harness
-from tests.harness import REPOSITORY, run
-from tests.house.modules import is_derbys
+from tests.support import harness
+from tests.support.harness import REPOSITORY, run
+from tests.support.modules import is_derbys
 from tests.support.waiting import PATIENCE_S
 
 COMMANDS = REPOSITORY / "jetool" / "commands"

@@ -18,11 +18,11 @@ from engine.storage.memory import MemoryStorage
 from engine.verify import environment
 from engine.verify.log_rules import RULES
 from jetool.frame import exits
-from tests import corpus
-from tests.harness import Result, assert_valid, assert_valid_error, run
-from tests.oracle.environments import named
-from tests.verify.logs import Files, LogWriter, changed, whole
-from tests.verify.spoiled import sound, spoiled
+from tests.support import corpus
+from tests.support.damage.spoiled_trees import sound, spoiled
+from tests.support.environments.oracle import named
+from tests.support.harness import Result, assert_valid, assert_valid_error, run
+from tests.support.logs.log_writer import Files, LogWriter, changed, whole
 from tests.verify.test_records import missing_file
 
 # What is checked when no level is named.
@@ -179,7 +179,7 @@ def test_a_newer_log_version(tmp_path: Path) -> None:
     log = LogWriter(rooted=False)
     data = bytearray(log.now.data)
     data[-4:] = (27).to_bytes(4, "little")
-    from tests.golden_logs import right_checksum
+    from tests.support.logs.golden_logs import right_checksum
 
     data[:4] = right_checksum(bytes(data), 17).to_bytes(4, "little")
     env = put(tmp_path / "newer", {"00000000.jdb": bytes(data)})

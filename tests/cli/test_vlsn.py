@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from jetool.frame import exits
-from tests.harness import Result, assert_valid, run
-from tests.oracle.environments import Environment, environments, named
-from tests.verify.logs import Files, LogWriter, changed, golden
+from tests.support.environments.oracle import Environment, environments, named
+from tests.support.harness import Result, assert_valid, run
+from tests.support.logs.log_writer import Files, LogWriter, changed, golden
 
 DISTRIBUTION = re.compile(r"file 0x([0-9a-f]+) numRepRecords = ([\d,]+) firstVLSN = ([\d,]+) lastVLSN = ([\d,]+)")
 

@@ -21,12 +21,12 @@ from jetool.frame import exits
 from jetool.frame.environments import open_to_read
 from jetool.frame.node_stream import StreamNode
 from jetool.frame.options import Run
-from tests.cli.fixtures import copy_of, state_of
-from tests.golden_logs import GOLDEN
-from tests.harness import Result, assert_valid, run
-from tests.oracle.environments import Environment as Fixture
-from tests.oracle.environments import environments, named
-from tests.vlsn import spoiled
+from tests.support.damage import spoiled_index as spoiled
+from tests.support.environments.copies import copy_of, state_of
+from tests.support.environments.oracle import Environment as Fixture
+from tests.support.environments.oracle import environments, named
+from tests.support.harness import Result, assert_valid, run
+from tests.support.logs.golden_logs import GOLDEN
 
 LITERAL = "four-periods-literal"
 

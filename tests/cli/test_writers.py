@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from engine.db.environment import Environment as Engine
-from tests.cli.fixtures import copy_of, expected_dumps, state_of
-from tests.golden_logs import GOLDEN
-from tests.harness import assert_valid, run, spawn
-from tests.oracle.environments import Environment, environments, named
+from tests.support.environments.copies import copy_of, expected_dumps, state_of
+from tests.support.environments.oracle import Environment, environments, named
+from tests.support.harness import assert_valid, run, spawn
+from tests.support.logs.golden_logs import GOLDEN
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ from engine.contents.operations import (
 )
 from engine.contents.registry import decode
 from engine.errors import FormatError
-from tests.contents.frontends import json_of
+from tests.support.environments.frontends import json_of
 
 OBJECTS = st.dictionaries(st.text(max_size=8), st.integers() | st.text(max_size=20) | st.none(), max_size=4)
 

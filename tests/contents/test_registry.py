@@ -14,7 +14,7 @@ from engine.contents.journals import FRONTENDS
 from engine.db.environment import Environment
 from engine.errors import UsageError
 from engine.inspect.contents import EnvironmentSource
-from tests.contents.frontends import rolled, write_frontend
+from tests.support.environments.frontends import rolled, write_frontend
 
 
 class Orders:

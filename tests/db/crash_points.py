@@ -3,7 +3,8 @@
 python -m tests.db.crash_points FIRST_SEED LAST_SEED [STEPS]
 python -m tests.db.crash_points sectors FIRST_SEED POINTS
 
-The second one counts images that differ: those of ``tests.support.sectors``, of small workloads on small log files.
+The second one counts images that differ: those of ``tests.support.damage.sectors``, of small workloads on small log
+files.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ from engine.log.tail import find_end
 from engine.storage.crash import CrashMode, CrashStorage, SimulatedCrashError
 from engine.storage.memory import MemoryStorage
 from engine.txn.txn import Durability
-from tests.db.busy import BusyWorkload, open_busy
 from tests.db.later import later_log
-from tests.db.workload import NAMES, State, Workload, contents, open_env
-from tests.support.sectors import sector_image
+from tests.support.damage.sectors import sector_image
+from tests.support.environments.busy import BusyWorkload, open_busy
+from tests.support.environments.workload import NAMES, State, Workload, contents, open_env
 
 TINY: Final[dict[str, Any]] = {"node_max_entries": 4, "file_max_bytes": 2_000, "buffer_bytes": 700}
 

@@ -16,7 +16,7 @@ from engine.log.tail import find_end
 from engine.log.writer import LogWriter
 from engine.storage.memory import MemoryStorage
 from engine.tree.tree import bins, read_ln, slot_data
-from tests.db.workload import Workload, open_env
+from tests.support.environments.workload import Workload, open_env
 
 FIRST_MS = 1_700_000_000_000
 

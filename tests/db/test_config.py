@@ -10,7 +10,7 @@ from engine.db.config import PARAMETERS, EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import UsageError
 from engine.storage.memory import MemoryStorage
-from tests.harness import run
+from tests.support.harness import run
 
 # What is no number, and numbers beyond all bounds.
 BAD = [

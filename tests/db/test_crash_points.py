@@ -14,8 +14,8 @@ import pytest
 from engine.errors import JetoolError
 from engine.storage.crash import CrashMode, CrashStorage
 from tests.db.crash_points import CrashRun, SectorRun, busy, check_image, later, plain
-from tests.db.workload import Workload, open_env
-from tests.support.sectors import sector_image
+from tests.support.damage.sectors import sector_image
+from tests.support.environments.workload import Workload, open_env
 
 
 @pytest.mark.parametrize("make", [plain, busy, later])

@@ -20,7 +20,7 @@ from engine.storage.memory import MemoryStorage
 from engine.tree.tree import bins
 from engine.txn.txn import Durability
 from engine.verify.trees import verify_trees
-from tests.support.faulty_storage import Effect, FaultyStorage, Rule
+from tests.support.damage.faulty_storage import Effect, FaultyStorage, Rule
 from tests.support.waiting import PATIENCE_S
 
 CONFIG = EnvironmentConfig(create=True, node_max_entries=8, checkpoint_bytes=0, file_max_bytes=100_000)

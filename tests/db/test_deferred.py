@@ -10,7 +10,7 @@ from engine.db.environment import Environment
 from engine.errors import UsageError
 from engine.format.header import Provisional
 from engine.storage.memory import MemoryStorage
-from tests.db.logs import entries, node_flags
+from tests.support.logs.entries import entries, node_flags
 
 
 def make() -> Environment:

@@ -15,8 +15,8 @@ from engine.storage.memory import MemoryStorage
 from engine.storage.overlay import WrappedFile, WrappedStorage
 from engine.txn.lock_errors import LockConflictError
 from engine.txn.txn import Durability, TxnState
-from tests.db.logs import stored_entries
-from tests.support.faulty_storage import Effect, FaultyStorage, Rule
+from tests.support.damage.faulty_storage import Effect, FaultyStorage, Rule
+from tests.support.logs.entries import stored_entries
 
 CONFIG = EnvironmentConfig(create=True, buffer_bytes=1024, lock_timeout_ms=30, checkpoint_bytes=0)
 

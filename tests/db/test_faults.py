@@ -13,9 +13,9 @@ from engine.db.environment import Environment
 from engine.errors import JetoolError, RefusedError, StorageError
 from engine.format.lsn import format_lsn
 from engine.storage.memory import MemoryStorage
-from tests.db.logs import entries
-from tests.db.workload import SMALL, Workload, contents, open_env
-from tests.support.faulty_storage import Effect, FaultyStorage, Rule
+from tests.support.damage.faulty_storage import Effect, FaultyStorage, Rule
+from tests.support.environments.workload import SMALL, Workload, contents, open_env
+from tests.support.logs.entries import entries
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "engine" / "workload.txt"
 

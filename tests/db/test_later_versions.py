@@ -16,10 +16,10 @@ from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage
 from engine.verify.report import NOTE
 from engine.verify.trees import verify_trees
-from tests.db.cuts import Cuts, check
 from tests.db.later import TimedWorkload, later_log, timed_contents
-from tests.db.logs import stored_entries
-from tests.db.workload import TINY_CACHE, Workload, contents, open_env
+from tests.support.environments.workload import TINY_CACHE, Workload, contents, open_env
+from tests.support.logs.cuts import Cuts, check
+from tests.support.logs.entries import stored_entries
 
 LATER = range(18, 27)
 

@@ -12,7 +12,7 @@ from engine.db import memory
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.db.memory import LEAST_CACHE_BYTES, free_bytes
-from tests.harness import run
+from tests.support.harness import run
 
 GIB = 1 << 30
 

@@ -17,7 +17,7 @@ from engine.format.entry.ln_content import MapLN
 from engine.storage.memory import MemoryStorage
 from engine.txn.lock_errors import LockTimeoutError
 from engine.txn.txn import Txn
-from tests.db.logs import entries
+from tests.support.logs.entries import entries
 from tests.support.waiting import PATIENCE_S
 
 

@@ -19,8 +19,8 @@ from engine.tree.keys import serialized_comparator
 from engine.txn.payload import Payload, PutMode
 from engine.verify.environment import LEVELS, verify_environment
 from engine.verify.report import NOTE
-from tests.rep.pairs import catch_up, lead
-from tests.rep.streams import check_index, open_alone, open_replicated
+from tests.support.groups.pairs import catch_up, lead
+from tests.support.groups.streams import check_index, open_alone, open_replicated
 
 CONFIG = EnvironmentConfig(
     create=True, node_max_entries=8, file_max_bytes=20_000, checkpoint_bytes=0, run_cleaner=False

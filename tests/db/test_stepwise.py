@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from engine.storage.memory import MemoryStorage
-from tests.db.busy import BusyWorkload, open_busy
-from tests.db.cuts import Cuts, check
-from tests.db.workload import TINY_CACHE, Workload, open_env
+from tests.support.environments.busy import BusyWorkload, open_busy
+from tests.support.environments.workload import TINY_CACHE, Workload, open_env
+from tests.support.logs.cuts import Cuts, check
 
 
 def make_cuts(seed: int, steps: int) -> Cuts:

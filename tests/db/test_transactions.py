@@ -18,8 +18,8 @@ from engine.storage.memory import MemoryStorage
 from engine.txn.lock_errors import DeadlockError, LockConflictError, LockTimeoutError
 from engine.txn.payload import PutMode
 from engine.txn.txn import Durability, Isolation, TxnState
-from tests.db.logs import entries
-from tests.support.decoded import record_of
+from tests.support.logs.decoded import record_of
+from tests.support.logs.entries import entries
 from tests.support.waiting import PATIENCE_S
 
 

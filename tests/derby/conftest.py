@@ -2,4 +2,4 @@
 
 from __future__ import annotations
 
-from tests.derby.derby_java import classes as classes
+from tests.support.derby_java import classes as classes

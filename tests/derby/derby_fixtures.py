@@ -16,7 +16,7 @@ from engine.derby.format.operations import registry, transaction
 from engine.derby.format.record import Record
 from engine.derby.log import DerbyLogFiles, ForwardScan
 from engine.storage.memory import MemoryStorage
-from tests import corpus
+from tests.support import corpus
 
 FIXTURES = corpus.path() / "derby"
 NAMES = (

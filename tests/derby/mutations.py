@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from engine.derby.format import page
 from engine.errors import FormatError
 from tests.derby.derby_fixtures import NAMES, files_of
-from tests.verify.logs import Files
+from tests.support.logs.log_writer import Files
 
 _PAGE: Final = 4096
 _SECTOR: Final = 512

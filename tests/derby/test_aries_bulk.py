@@ -18,7 +18,7 @@ from engine.errors import DamageError, JetoolError, RefusedError
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from tests.derby.derby_fixtures import BULK, files_of, storage_of
-from tests.derby.derby_java import java
+from tests.support.derby_java import java
 
 # A page of the index TB of bulk-committed: filled unlogged to version 63, then changed by logged records.
 INDEX = "seg0/c4e1.dat"

@@ -17,7 +17,7 @@ from engine.storage import journal
 from engine.storage.memory import MemoryStorage
 from tests.derby.derby_compare import assert_as_derby, log_part, logged_content
 from tests.derby.derby_fixtures import NAMES, cut_of, json_of, storage_of
-from tests.support.stopping_storage import StoppingStorage
+from tests.support.damage.stopping_storage import StoppingStorage
 
 CRASHED = NAMES[1:]
 

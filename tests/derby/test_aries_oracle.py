@@ -27,9 +27,9 @@ from engine.errors import DamageError, RefusedError, UnsupportedError
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from tests.derby.derby_fixtures import FIXTURES, NAMES, cut_of, damaged_of, json_of, storage_of
-from tests.derby.derby_java import PROPERTIES, SWITCH_BYTES, java, keep_log, put, same_log
+from tests.support.derby_java import PROPERTIES, SWITCH_BYTES, java, keep_log, put, same_log
+from tests.support.tools import DERBY_JAR as JAR
 from tests.support.waiting import eventually
-from tests.tools import DERBY_JAR as JAR
 
 Look = Callable[[list[Path]], list[dict[str, Any]]]
 

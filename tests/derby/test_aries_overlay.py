@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from engine.errors import NotFoundError, StorageError
 from engine.storage.memory import MemoryStorage
 from engine.storage.overlay import OverlayStorage
-from tests.support.stopping_storage import StoppingStorage
+from tests.support.damage.stopping_storage import StoppingStorage
 
 CHANGES = st.lists(
     st.one_of(

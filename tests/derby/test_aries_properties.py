@@ -18,7 +18,7 @@ from engine.errors import RefusedError, UnsupportedError
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from tests.derby.derby_fixtures import files_of
-from tests.derby.derby_java import put
+from tests.support.derby_java import put
 
 Change = Callable[[bytes], bytes]
 

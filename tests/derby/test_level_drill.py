@@ -21,7 +21,7 @@ from engine.storage.memory import MemoryStorage
 from tests.derby.derby_fixtures import NAMES, damaged_of, files_of, json_of
 from tests.derby.level_drill import of_seed
 from tests.derby.mutations import mutation
-from tests.verify.logs import Files
+from tests.support.logs.log_writer import Files
 
 SAMPLE = range(1, 21)
 PAGE = 4096

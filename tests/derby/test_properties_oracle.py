@@ -21,8 +21,8 @@ from engine.derby.verify.findings import ERROR, WARNING
 from engine.errors import RefusedError
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
-from tests.derby.derby_java import java
 from tests.derby.test_aries_properties import BROKEN, PROPERTIES, SOUND
+from tests.support.derby_java import java
 
 FIRST = """create table T (A int primary key, B varchar(200))
 create table U (A int primary key, B varchar(200))

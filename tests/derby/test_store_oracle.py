@@ -17,8 +17,8 @@ from engine.derby.recovery.manager import DerbyRecoveryResult, RecoveryOptions, 
 from engine.derby.store.page_store import PageStore
 from engine.storage.crash import CrashMode, CrashStorage, SimulatedCrashError
 from engine.storage.disk import DiskStorage
-from tests.derby.derby_java import PROPERTIES, SWITCH_BYTES, java, keep_log, put, same_log
 from tests.derby.store_workload import SMALL, Contents, Workload, contents_of
+from tests.support.derby_java import PROPERTIES, SWITCH_BYTES, java, keep_log, put, same_log
 
 
 class Pair(NamedTuple):

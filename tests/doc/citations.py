@@ -25,7 +25,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from tests.harness import REPOSITORY
+from tests.support.harness import REPOSITORY
 
 DOCUMENTS: Final = REPOSITORY / "engine" / "doc"
 # Its examples are no citations.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from tests.harness import REPOSITORY
+from tests.support.harness import REPOSITORY
 
 LINES = (REPOSITORY / "CHANGELOG.md").read_text().splitlines()
 KINDS = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import run
+from tests.support.harness import run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 UNITS = sorted((REPOSITORY / "examples" / "systemd").iterdir())

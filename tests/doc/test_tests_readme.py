@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests import corpus
-from tests.harness import REPOSITORY
+from tests.support import corpus
+from tests.support.harness import REPOSITORY
 
 TEXT = (REPOSITORY / "tests" / "README.md").read_text()
 CODE = "\n".join(re.findall(r"^```sh\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL))
@@ -98,6 +98,8 @@ def test_it_is_found_and_short() -> None:
     assert len(TEXT.splitlines()) <= 150
 
 
-@pytest.mark.parametrize("name", ["tests.harness.ran", "tests.nowhere", "engine.storage.crash.CrashStorage.nothing"])
+@pytest.mark.parametrize(
+    "name", ["tests.support.harness.ran", "tests.nowhere", "engine.storage.crash.CrashStorage.none"]
+)
 def test_a_name_that_is_gone_is_noticed(name: str) -> None:
     assert not exists(name)

@@ -14,7 +14,7 @@ from engine.storage.memory import MemoryStorage
 from engine.tree.bin_node import BIN
 from engine.tree.in_node import IN, root_in_memory
 from engine.tree.tree import find_bin
-from tests.db.logs import entries, node_flags
+from tests.support.logs.entries import entries, node_flags
 
 NO, YES = Provisional.NO, Provisional.YES
 

@@ -21,7 +21,7 @@ from engine.log.reader import FileReader
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from engine.tree.tree import edge_bin
-from tests import corpus
+from tests.support import corpus
 
 ENVIRONMENTS = sorted(path.parent / "env" for path in (corpus.path() / "je").rglob("manifest.json"))
 

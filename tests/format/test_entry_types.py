@@ -16,7 +16,7 @@ from engine.format.entry.node import NodeRecord
 from engine.format.entry_types import BY_NAME, BY_NUMBER, DELTA_TYPE, ENTRY_TYPES, GROUPS, is_valid_type, type_name
 from engine.format.fields import KINDS, FieldValue, RecordField, shape
 from engine.format.versions import HIGHEST_TYPE, JE_RELEASES, NEWEST_VERSION, OLDEST_VERSION, is_supported
-from tests.golden_logs import EXPECTED, VERSIONS, entries, golden_files, read
+from tests.support.logs.golden_logs import EXPECTED, VERSIONS, entries, golden_files, read
 
 ROOT = Path(__file__).parent.parent.parent
 SOURCE = Path(ROOT / "engine/format/entry_types.py").read_text("utf-8")

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.fast import expiration_scan
 from engine.format.fast.header import header_lengths
-from tests.golden_logs import GOLDEN
-from tests.tools import needs
+from tests.support.logs.golden_logs import GOLDEN
+from tests.support.tools import needs
 
 if TYPE_CHECKING:
     from engine.format.fast import expirations

@@ -29,7 +29,7 @@ from engine.format.header import (
     is_invisible,
 )
 from engine.format.vlsn import NULL_VLSN
-from tests.golden_logs import VERSIONS
+from tests.support.logs.golden_logs import VERSIONS
 
 # Type, flags, how much the VLSN rises, body.
 ENTRIES = st.lists(

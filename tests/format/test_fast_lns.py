@@ -28,7 +28,7 @@ from engine.format.header import EntryHeader, encode_entry
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import PRIOR_VERSION
 from tests.format.test_codec_properties import lns, txn_ends, versions_of
-from tests.golden_logs import EXPECTED, VERSIONS, entries, golden_files, read
+from tests.support.logs.golden_logs import EXPECTED, VERSIONS, entries, golden_files, read
 
 HEADER = Struct("<IBBIi")
 

@@ -24,7 +24,7 @@ from engine.format.header import (
 )
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null, make_lsn, offset_of, parse_lsn
 from engine.format.vlsn import NULL_VLSN
-from tests.golden_logs import VERSIONS, right_checksum
+from tests.support.logs.golden_logs import VERSIONS, right_checksum
 
 U32 = st.integers(0, (1 << 32) - 1)
 LONG = st.integers(-(1 << 63), (1 << 63) - 1)

@@ -17,7 +17,7 @@ from engine.format.bytecursor import ByteReader, ByteWriter, sorted_pack, sorted
 from engine.format.entry import group_db, internal_db
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import NameLN
-from tests.recovery.reallog import RealLog
+from tests.support.logs.reallog import RealLog
 
 
 class Codec(NamedTuple):

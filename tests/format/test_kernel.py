@@ -33,8 +33,8 @@ from engine.format.header import EntryHeader, decode_header, encode_entry
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.log.check import STOP_AT_FIRST
-from tests.golden_logs import GOLDEN
-from tests.tools import needs
+from tests.support.logs.golden_logs import GOLDEN
+from tests.support.tools import needs
 
 if TYPE_CHECKING:
     from engine.format.fast import kernel

@@ -9,7 +9,7 @@ from engine.format.entry.node import decode_node
 from engine.format.entry_types import TREE_NODES
 from engine.format.fast.bin import decode_node_head
 from engine.format.versions import EXPIRATION, LONG_LSNS_ONLY
-from tests.golden_logs import entries, golden_files, read
+from tests.support.logs.golden_logs import entries, golden_files, read
 
 
 def agreed(body: bytes, version: int, number: int) -> bool:

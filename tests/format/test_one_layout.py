@@ -20,7 +20,7 @@ from engine.format.header import (
     SIZE_AT,
     TYPE_AT,
 )
-from tests.house.modules import is_derbys
+from tests.support.modules import is_derbys
 
 ROOT = Path(__file__).parent.parent.parent
 # Variables that hold entries, or begin with one.

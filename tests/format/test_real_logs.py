@@ -18,8 +18,8 @@ from engine.log.entry import Damage
 from engine.log.files import list_log_files
 from engine.log.reader import FileReader
 from engine.storage.disk import DiskStorage
-from tests import corpus
-from tests.golden_logs import EXPECTED, GOLDEN
+from tests.support import corpus
+from tests.support.logs.golden_logs import EXPECTED, GOLDEN
 
 
 def assert_round_trip(environment: Path) -> Counter[tuple[int, int]]:

@@ -12,7 +12,7 @@ from engine.errors import FormatError
 from engine.format.bytecursor import join_two_part_key, pack
 from engine.format.entry.node import EXPIRES_IN_HOURS, HAS_SIZES
 from engine.format.fast.bin import NO_BASE, BINHead, SlotColumns, read_records
-from tests.tools import needs
+from tests.support.tools import needs
 
 if TYPE_CHECKING:
     from engine.format.fast import slots

@@ -12,13 +12,14 @@ import sys
 import atheris
 
 with atheris.instrument_imports(include=["engine"]):
-    from tests.fuzz import fuzz_support, wire_support
+    from tests.fuzz import fuzz_support
+    from tests.support.groups import wire_seeds
 
 
 def one_input(data: bytes) -> None:
     if data:
-        wire_support.try_changes(data)
+        wire_seeds.try_changes(data)
 
 
 if __name__ == "__main__":
-    fuzz_support.run(sys.argv, one_input, wire_support.write_changes)
+    fuzz_support.run(sys.argv, one_input, wire_seeds.write_changes)

@@ -18,7 +18,7 @@ from engine.format.entry.node import NodeRecord, decode_node
 from engine.format.header import has_vlsn
 from engine.log.check import check_file
 from engine.log.entry import Damage, LogEntry
-from tests.golden_logs import EXPECTED, golden_files, open_bytes, read, right_checksum
+from tests.support.logs.golden_logs import EXPECTED, golden_files, open_bytes, read, right_checksum
 
 NODES = (12, 13, 14, 15, 37)
 

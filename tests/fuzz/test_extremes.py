@@ -1,7 +1,7 @@
 """Every number of every type of entry at its extremes: all commands that read, and ``recover -n``, within limits.
 
-``tests.fuzz.extremes`` runs in processes of its own, with 2 GiB of address space and 30 s of CPU time for a case. CI
-takes a sample; the whole run is slow.
+``tests.support.damage.extremes`` runs in processes of its own, with 2 GiB of address space and 30 s of CPU time for a
+case. CI takes a sample; the whole run is slow.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import pytest
 
 from engine.format.header import entry_checksum
 from jetool.frame import exits
-from tests.fuzz.extremes import Case, cases, environments, write_case
-from tests.golden_logs import GOLDEN, open_bytes
-from tests.harness import run
+from tests.support.damage.extremes import Case, cases, environments, write_case
+from tests.support.harness import run
+from tests.support.logs.golden_logs import GOLDEN, open_bytes
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SEED = 30
@@ -32,7 +32,7 @@ SHARES = 4
 
 def forged(name: str, *numbers: float) -> dict[str, Any]:
     """Run a share of the cases of an environment; what the worker says at its end."""
-    words = [sys.executable, "-m", "tests.fuzz.extremes", name, *map(str, numbers)]
+    words = [sys.executable, "-m", "tests.support.damage.extremes", name, *map(str, numbers)]
     done = subprocess.run(
         words, capture_output=True, text=True, check=False, cwd=REPOSITORY,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},

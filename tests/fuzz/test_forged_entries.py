@@ -22,8 +22,8 @@ from engine.log.files import list_log_files
 from engine.log.reader import FileReader
 from engine.storage.disk import DiskStorage
 from jetool.frame import exits
-from tests.golden_logs import GOLDEN
-from tests.harness import run
+from tests.support.harness import run
+from tests.support.logs.golden_logs import GOLDEN
 
 ROUNDS: Final = 25
 ROOM_BYTES: Final = 700 << 20

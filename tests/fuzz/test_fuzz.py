@@ -34,9 +34,9 @@ from engine.format.versions import (
     TWO_PART_DUPLICATES,
 )
 from tests.fuzz.fuzz_support import golden_bodies, try_body, try_file, with_right_checksums
-from tests.golden_logs import VERSIONS, GoldenFile, golden_files
+from tests.support.logs.golden_logs import VERSIONS, GoldenFile, golden_files
+from tests.support.tools import needs
 from tests.support.waiting import PATIENCE_S
-from tests.tools import needs
 
 BODIES = golden_bodies()
 NUMBER = st.one_of(st.sampled_from(list(BY_NUMBER)), st.integers(-1, 300))

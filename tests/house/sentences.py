@@ -15,7 +15,7 @@ import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.house.modules import ROOT, sources, tree_of
+from tests.support.modules import ROOT, sources, tree_of
 
 _END = re.compile(r"(?<=[.:])\s+(?=[A-Z``])")
 _LEAST_WORDS = 5

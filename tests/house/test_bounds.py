@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from tests.house.modules import PACKAGES, ROOT, sources, tree_of
+from tests.support.modules import PACKAGES, ROOT, sources, tree_of
 
 MOST_LINES: Final = 500
 MOST_LINES_OF_A_FUNCTION: Final = 60

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from tests.house.modules import ROOT, imports, sources
+from tests.support.modules import ROOT, imports, sources
 
 MOST_FILES = 25
 MOST_FILES_OF_LOG = 16

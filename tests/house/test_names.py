@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from typing import Final
 
-from tests.house.modules import sources, tree_of
+from tests.support.modules import sources, tree_of
 
 # Nouns that end as participles do; ``RestoreRequired`` is JE's own name, ``missing`` a command.
 NOUN: Final = re.compile(r"(Finding|Listing|Standing|Feed)$")

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from engine.errors import plural
-from tests.house.modules import sources, tree_of
+from tests.support.modules import sources, tree_of
 
 # What is counted in messages, and up to two words in front of it.
 _NOUNS: Final = (

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.house.modules import ROOT, sources, tree_of
+from tests.support.modules import ROOT, sources, tree_of
 
 ENVIRONMENTS = frozenset(("env", "_env", "environment", "_environment"))
 ENGINES = frozenset(("engine", "_engine"))

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.house.modules import ROOT, sources, tree_of
+from tests.support.modules import ROOT, sources, tree_of
 
 MOST_POSITIONAL = 6
 # The registry is a table of entry types, one a line, read by columns. ``engine.format`` is looked at apart.

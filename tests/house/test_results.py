@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from tests.house.modules import ROOT, sources, tree_of
+from tests.support.modules import ROOT, sources, tree_of
 
 # Entries of a log have the fields of their type: these two list what can occur, and describe entries by name.
 OF_ENTRIES = frozenset(("jetool.commands.dump_log.rows", "jetool.commands.dump_log.derby_rows"))

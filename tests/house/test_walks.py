@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from engine.recovery.manager import Recovery
-from tests.harness import run
 from tests.house import walks
-from tests.house.modules import is_derbys
-from tests.tools import needs
+from tests.support.harness import run
+from tests.support.modules import is_derbys
+from tests.support.tools import needs
 
 # One more is a reason to ask what the new file is for.
 MOST_FILES = {"load of three rows": 124, "dump-log of one entry": 28}

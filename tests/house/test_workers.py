@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from tests.house.modules import sources, tree_of
+from tests.support.modules import sources, tree_of
 
 
 def test_one_module_forks() -> None:

@@ -20,7 +20,7 @@ from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.scan import scan_log
 from engine.storage.memory import MemoryStorage
-from tests.db.workload import SMALL, Workload
+from tests.support.environments.workload import SMALL, Workload
 
 
 def written(seed: int, steps: int = 60) -> MemoryStorage:

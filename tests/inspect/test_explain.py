@@ -22,9 +22,9 @@ from engine.log.scan import scan_log
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from jetool.frame import exits
-from tests.harness import assert_valid, run
-from tests.oracle.environments import Environment as Fixture
-from tests.oracle.environments import environments, named
+from tests.support.environments.oracle import Environment as Fixture
+from tests.support.environments.oracle import environments, named
+from tests.support.harness import assert_valid, run
 
 Rows = list[tuple[LogEntry, x.EntryExplanation]]
 

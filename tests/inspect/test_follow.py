@@ -13,7 +13,7 @@ from engine.log.entry import Damage, LogEntry
 from engine.log.files import list_log_files
 from engine.log.scan import scan_log
 from engine.storage.memory import MemoryStorage
-from tests.verify.logs import Files, LogWriter, changed, golden, whole
+from tests.support.logs.log_writer import Files, LogWriter, changed, golden, whole
 
 Item = LogEntry | Damage
 

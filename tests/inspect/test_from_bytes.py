@@ -27,7 +27,7 @@ from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFiles, list_log_files
 from engine.log.scan import scan_log
 from engine.storage.disk import DiskStorage
-from tests import corpus
+from tests.support import corpus
 
 VERSION = 17
 _LARGEST = 120_000

@@ -17,7 +17,7 @@ from engine.log.files import list_log_files
 from engine.storage import sorted_pairs
 from engine.storage.memory import MemoryStorage
 from engine.tree.tree import share_before
-from tests.db.workload import SMALL, State, Workload, contents
+from tests.support.environments.workload import SMALL, State, Workload, contents
 
 
 def holding(state: dict[str, dict[bytes, bytes]]) -> Environment:

@@ -19,9 +19,9 @@ from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.scan import scan_log
 from engine.storage.memory import MemoryStorage
-from tests.golden_logs import GOLDEN
-from tests.harness import run
-from tests.verify.logs import Files, golden, whole
+from tests.support.harness import run
+from tests.support.logs.golden_logs import GOLDEN
+from tests.support.logs.log_writer import Files, golden, whole
 
 
 def entries(files: Files) -> list[LogEntry]:

@@ -16,9 +16,9 @@ from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
-from tests.golden_logs import GOLDEN, offsets_and_sizes
-from tests.oracle.environments import Environment, environments
-from tests.verify.logs import Files, LogWriter, changed, golden, whole
+from tests.support.environments.oracle import Environment, environments
+from tests.support.logs.golden_logs import GOLDEN, offsets_and_sizes
+from tests.support.logs.log_writer import Files, LogWriter, changed, golden, whole
 
 
 def survey_of(files: Files) -> Survey:

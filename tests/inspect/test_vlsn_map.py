@@ -14,7 +14,7 @@ from engine.inspect.survey import survey
 from engine.inspect.vlsn_map import FileVlsns, gaps_of_file, map_file, vlsn_ends
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
-from tests import corpus, harness
+from tests.support import corpus, harness
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 LOGS = sorted(path.parent for path in GOLDEN.glob("*/*/00000000.jdb"))

@@ -14,9 +14,9 @@ from engine.log.damage import AfterDamage
 from engine.log.files import list_log_files
 from engine.log.tail import find_end
 from engine.storage.memory import MemoryStorage
-from tests import corpus
-from tests.harness import run
-from tests.verify.logs import VERSION, Files, LogWriter
+from tests.support import corpus
+from tests.support.harness import run
+from tests.support.logs.log_writer import VERSION, Files, LogWriter
 
 # A Trace that fills some sectors.
 LONG = "x" * 120

@@ -7,7 +7,7 @@ import pytest
 from engine.format.entry.markers import ErasedEntry
 from engine.format.entry_types import ERASED
 from engine.format.versions import HIGHEST_TYPE
-from tests.golden_logs import check, damages, entries, golden_files, offsets_and_sizes, read
+from tests.support.logs.golden_logs import check, damages, entries, golden_files, offsets_and_sizes, read
 
 MASKS = (0x01, 0x10, 0x80, 0xFF)
 INVISIBLE = 0x10

@@ -14,7 +14,7 @@ from engine.db.environment import Environment
 from engine.log.files import list_log_files
 from engine.log.interleaved import InterleavedChains, find_interleaved
 from engine.storage.memory import MemoryStorage
-from tests.harness import run
+from tests.support.harness import run
 
 NAME = "00000000.jdb"
 CONFIG = EnvironmentConfig(create=True, checkpoint_bytes=0, file_max_bytes=1_000_000)

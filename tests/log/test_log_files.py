@@ -18,7 +18,7 @@ from engine.log.files import LogFile, list_log_files
 from engine.log.reader import FileReader
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
-from tests.golden_logs import EXPECTED, GOLDEN
+from tests.support.logs.golden_logs import EXPECTED, GOLDEN
 
 
 def listed(*names: str) -> list[tuple[int, str]]:

@@ -22,7 +22,7 @@ from engine.format.versions import NEWEST_VERSION, VLSN_PRESENT_BIT
 from engine.format.vlsn import NULL_VLSN
 from engine.log.access import is_user_entry
 from engine.storage.disk import allow_maps
-from tests.tools import needs
+from tests.support.tools import needs
 
 if TYPE_CHECKING:
     from engine.log import mapped_values

@@ -9,7 +9,7 @@ from engine.log import files as log_files
 from engine.log.files import LogFile, LogProgress, list_log_files
 from engine.log.scan import scan_log
 from engine.storage.disk import DiskStorage
-from tests.oracle.environments import named
+from tests.support.environments.oracle import named
 
 
 class Steps:

@@ -16,7 +16,7 @@ from engine.format.entry.rollback import RollbackStart
 from engine.format.entry_types import ERASED, ROLLBACK_START
 from engine.log.check import FileCheck, VLSNBreak
 from engine.log.entry import Damage, LogEntry
-from tests.golden_logs import GoldenFile, check, damages, entries, golden_files, open_bytes, right_checksum
+from tests.support.logs.golden_logs import GoldenFile, check, damages, entries, golden_files, open_bytes, right_checksum
 
 SMALL = [file for file in golden_files() if len(file.data) < 25_000]
 WINDOWS = (1 << 10, 4_000, 1 << 24)

@@ -20,7 +20,7 @@ from engine.log.entry import Damage, LogEntry
 from engine.log.files import LogFile
 from engine.log.reader import FileReader
 from engine.storage.memory import MemoryStorage
-from tests.golden_logs import VERSIONS, LogMaker, check, damages, entries, golden_files, open_bytes, read
+from tests.support.logs.golden_logs import VERSIONS, LogMaker, check, damages, entries, golden_files, open_bytes, read
 
 INVISIBLE = 0x10
 

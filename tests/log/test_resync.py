@@ -10,7 +10,7 @@ import pytest
 from engine.format.header import EntryHeader, encode_entry
 from engine.log.entry import Damage
 from engine.log.window import SearchBudget
-from tests.golden_logs import LogMaker, check, damages, entries, golden_files, open_bytes, read
+from tests.support.logs.golden_logs import LogMaker, check, damages, entries, golden_files, open_bytes, read
 
 ZERO_PAGE = 4096
 

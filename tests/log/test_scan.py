@@ -12,8 +12,8 @@ from engine.log.files import list_log_files
 from engine.log.scan import Item, LogScan, scan_log
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
-from tests.oracle.environments import Environment, environments
-from tests.verify.logs import Files, LogWriter, changed, golden, whole
+from tests.support.environments.oracle import Environment, environments
+from tests.support.logs.log_writer import Files, LogWriter, changed, golden, whole
 
 NAMES = [f"{number:08x}.jdb" for number in range(6)]
 

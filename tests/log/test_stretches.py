@@ -17,7 +17,7 @@ from engine.log.reader import FileReader
 from engine.log.scan import scan_log
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
-from tests import corpus
+from tests.support import corpus
 
 _ALL = keeping(None)
 _EDITS = 24

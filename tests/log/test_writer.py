@@ -19,8 +19,8 @@ from engine.log.writer import LogWriter
 from engine.storage.base import Storage
 from engine.storage.crash import CrashMode, CrashStorage
 from engine.storage.memory import MemoryStorage
-from tests.support.decoded import record_of
-from tests.support.faulty_storage import Effect, FaultyStorage, Rule
+from tests.support.damage.faulty_storage import Effect, FaultyStorage, Rule
+from tests.support.logs.decoded import record_of
 from tests.support.waiting import PATIENCE_S
 
 TRACE = 24

@@ -20,10 +20,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from xml.etree.ElementTree import Element
 
+from tests.support.logs.printlog import Taker
+
 from .compare import InAnyOrder, Zeros
 from .expected_ln import database, ln, ln_33
 from .expected_node import node, node_33, old_delta, previous
-from .printlog import Taker
 from .scalars import Fields, bits, boolean, lsn, nested_lsn, time, version, vlsn
 
 # JE's names of types that changed.

@@ -6,8 +6,9 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from tests.support.logs.printlog import Taker
+
 from .compare import Bits, Derived, Length, Present
-from .printlog import Taker
 from .scalars import Fields, bits, boolean, child_text, expires, hex_bytes, lsn, nested_lsn, state_of, time, vlsn
 
 _NO_FILE = 0xFFFFFFFF

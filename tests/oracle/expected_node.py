@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.support.logs.ndjson import time_text
+from tests.support.logs.printlog import Taker
+
 from .compare import OneOf
-from .ndjson import time_text
-from .printlog import Taker
 from .scalars import Fields, boolean, child_text, deleted_bits, expires, hex_bytes, lsn, state_of, time, vlsn
 
 

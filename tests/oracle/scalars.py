@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from tests.support.logs.ndjson import time_text
+from tests.support.logs.printlog import Taker
+
 from .compare import Bits, NotSaid, OneOf
-from .ndjson import time_text
-from .printlog import Taker
 
 Fields = dict[str, Any]
 

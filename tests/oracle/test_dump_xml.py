@@ -15,8 +15,7 @@ from engine.format.entry.trace import Trace
 from engine.format.lsn import format_lsn
 from engine.log.entry import Damage, LogEntry
 from jetool.commands.dump_log.xml_entries import EPILOGUE, PROLOGUE, bad_line, entry_line
-
-from .environments import Environment, environments, named
+from tests.support.environments.oracle import Environment, environments, named
 
 # A NameLN's operations after which JE's own output is that of the entry; behind others it prints what is left over.
 _WITH_CONFIG = ("CREATE", "UPDATE_CONFIG")

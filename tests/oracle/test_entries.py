@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
+from tests.support.environments.oracle import Environment, environments
+from tests.support.logs.ndjson import entry_json
+
 from .compare import compare_entry
-from .environments import Environment, environments
 from .expected import expected_entry, expected_header
-from .ndjson import entry_json
 
 _MOST_SHOWN = 20
 

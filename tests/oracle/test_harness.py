@@ -9,11 +9,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.support.environments.oracle import Environment, named
+from tests.support.logs.ndjson import entry_json
+from tests.support.logs.printlog import parse, parse_tail
+
 from .compare import NotSaid, compare_entry
-from .environments import Environment, named
 from .expected import expected_entry
-from .ndjson import entry_json
-from .printlog import parse, parse_tail
 
 # Between them they hold every type of entry that the fixtures have, and every dialect.
 VARIED = (

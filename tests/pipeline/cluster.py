@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.pipeline import java
-from tests import harness
+from tests.support import harness
 from tests.support.waiting import PATIENCE_S
 
 _WAIT_S = 4 * PATIENCE_S

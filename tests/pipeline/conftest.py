@@ -13,7 +13,7 @@ import pytest
 
 from engine.pipeline.session import Session, open_session
 from engine.pipeline.settings import SparkSettings
-from tests.tools import needs
+from tests.support.tools import needs
 
 CONF = (
     ("spark.driver.memory", "700m"),

@@ -13,8 +13,8 @@ import pytest
 from engine.pipeline.class_archive import ClassArchive, archive_for
 from engine.pipeline.java import Runtime, find
 from engine.pipeline.settings import JAVA_OPTIONS
+from tests.support.tools import needs
 from tests.support.waiting import PATIENCE_S
-from tests.tools import needs
 
 
 def runtime(home: Path) -> Runtime:

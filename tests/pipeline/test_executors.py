@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from engine.pipeline.executors import TIMEOUT
-from tests import harness
 from tests.pipeline.cluster import standalone
+from tests.support import harness
+from tests.support.tools import needs
 from tests.support.waiting import PATIENCE_S
-from tests.tools import needs
 
 # Both kinds end the same way: the cluster tries for ever.
 NOT_THERE = {

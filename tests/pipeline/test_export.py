@@ -12,8 +12,8 @@ import pytest
 from engine import Environment, EnvironmentConfig
 from engine.pipeline.export import Columns, export
 from engine.pipeline.session import Session
-from tests.contents.frontends import rolled, write_frontend
-from tests.harness import assert_valid, run
+from tests.support.environments.frontends import rolled, write_frontend
+from tests.support.harness import assert_valid, run
 
 WANTED = [((number + (1 << 63)).to_bytes(8, "big"), bytes((number % 256,)) * (number % 5)) for number in range(1000)]
 

@@ -15,9 +15,9 @@ from engine.pipeline.inventory import list_members, members
 from engine.pipeline.session import Session
 from engine.storage.disk import DiskStorage
 from engine.verify.environment import DEFAULT, LEVELS, QUICK, verify_environment
-from tests.contents.frontends import rolled, write_frontend
-from tests.corpus import copy
-from tests.harness import assert_valid, run
+from tests.support.corpus import copy
+from tests.support.environments.frontends import rolled, write_frontend
+from tests.support.harness import assert_valid, run
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from engine.pipeline.fleet.groups import UNKNOWN_GROUP, FleetNode, NodePair, Ran
 from engine.pipeline.fleet.node_streams import NodeStream, collect_stream, joined
 from engine.pipeline.inventory import pack, parts_of
 from engine.storage.disk import DiskStorage
-from tests.corpus import copy
 from tests.pipeline.fleet_support import expected, manifest
 from tests.pipeline.test_fleet_profile import profile_of
+from tests.support.corpus import copy
 
 HA = ("ha-group", "ha-rollback", "ha-rollback-begun", "ha-rollback-ckpt", "ha-rollback-hidden", "ha-rollback-thrice")
 

@@ -20,8 +20,8 @@ from engine.pipeline.inventory import Member
 from jetool.fleet_page.page import page
 from jetool.fleet_page.svg import Scale, byte_ticks, bytes_text, number_ticks, time_ticks
 from tests.pipeline.test_fleet_profile import profile_of
+from tests.support.tools import BROWSERS, needs
 from tests.support.waiting import PATIENCE_S
-from tests.tools import BROWSERS, needs
 
 # Run in the page; what it finds comes back in the document.
 PROBE = """

@@ -30,10 +30,10 @@ from engine.pipeline.inventory import Member, pack, parts_of
 from engine.storage.disk import DiskStorage
 from jetool.fleet_page.log_map import log_map
 from jetool.fleet_page.page import page
-from tests import corpus as corpus_of_tests
 from tests.cli.test_info import put
 from tests.pipeline.fleet_support import environments, expected, manifest
-from tests.verify.logs import whole
+from tests.support import corpus as corpus_of_tests
+from tests.support.logs.log_writer import whole
 
 
 def profile_of(env: Path, least_bytes: int = 1 << 40) -> Profile:

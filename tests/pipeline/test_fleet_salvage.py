@@ -16,9 +16,9 @@ from engine.log.files import list_log_files
 from engine.log.scan import scan_log
 from engine.pipeline.session import Session
 from engine.storage.disk import DiskStorage
-from tests.contents.frontends import write_cut_frontend
-from tests.corpus import copy
-from tests.harness import assert_valid, run
+from tests.support.corpus import copy
+from tests.support.environments.frontends import write_cut_frontend
+from tests.support.harness import assert_valid, run
 
 Records = dict[tuple[str, bytes, bytes], None]
 

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 
 from engine import Durability, Environment, EnvironmentConfig
-from tests import harness
 from tests.pipeline.cluster import standalone
+from tests.support import harness
 from tests.support.children import child
+from tests.support.tools import needs
 from tests.support.waiting import PATIENCE_S
-from tests.tools import needs
 
 ENVIRONMENTS = 200
 BYTES = 5_200_000

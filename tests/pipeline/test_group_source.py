@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.streaming import begun_again
-from tests.tools import needs
+from tests.support.tools import needs
 
 needs("Spark")
 
@@ -22,9 +22,9 @@ from engine.pipeline.session import Session
 from engine.pipeline.sources import register
 from engine.rep.changes.feed import BEGIN, LATEST
 from engine.rep.wire.entries import WireEntry
-from tests.rep.changes.group_double import GroupDouble
-from tests.rep.changes.tcp_double import listening
 from tests.rep.changes.test_subscriber import Reader, forked, group_of, operations, with_null_commit
+from tests.support.groups.group_double import GroupDouble
+from tests.support.groups.tcp_double import listening
 
 KINDS = {"vlsn": LongType(), "op": StringType(), "db": StringType()}
 SCHEMA = StructType([StructField(name, kind) for name, kind in KINDS.items()])

@@ -10,7 +10,7 @@ from engine.errors import NotFoundError, UsageError
 from engine.events import SILENT
 from engine.log.files import LogFile
 from engine.pipeline.inventory import LogPart, Member, expand, list_members, members, pack, short_names
-from tests.tools import needs
+from tests.support.tools import needs
 
 
 def test_paths_globs_and_inventory(tmp_path: Path) -> None:

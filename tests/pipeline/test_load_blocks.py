@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.tools import needs
+from tests.support.tools import needs
 
 needs("Spark")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.tools import needs
+from tests.support.tools import needs
 
 needs("Spark")
 
@@ -24,9 +24,9 @@ from engine.errors import JobError
 from engine.format.tuples import long_key
 from engine.pipeline.load import database_merge, stage
 from engine.pipeline.session import Session
-from tests.golden_logs import GOLDEN
-from tests.harness import Result, run
 from tests.pipeline.loads import contents
+from tests.support.harness import Result, run
+from tests.support.logs.golden_logs import GOLDEN
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools import needs
+from tests.support.tools import needs
 
 needs("Spark")
 
@@ -22,10 +22,10 @@ from pyarrow import parquet
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.pipeline.load import stage
-from tests import harness
-from tests.harness import run
 from tests.pipeline.loads import contents
+from tests.support import harness
 from tests.support.children import child
+from tests.support.harness import run
 from tests.support.waiting import PATIENCE_S
 
 RECORDS = 40_000

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.tools import needs
+from tests.support.tools import needs
 
 needs("Spark")
 
@@ -22,9 +22,9 @@ from engine.pipeline.load import bulk
 from jetool.commands.load import dump_reader
 from jetool.commands.load.dump_reader import LARGE_RECORDS, DumpReader
 from jetool.frame import exits
-from tests import harness
-from tests.harness import run
+from tests.support import harness
 from tests.support.children import child
+from tests.support.harness import run
 from tests.support.waiting import PATIENCE_S, eventually
 
 HEADER = "VERSION=3\nformat={}\ntype=btree\ndupsort={}\nHEADER=END\n"

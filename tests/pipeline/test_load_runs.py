@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tools import needs
+from tests.support.tools import needs
 
 needs("Spark")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tools import needs
+from tests.support.tools import needs
 
 needs("Spark")
 
@@ -23,8 +23,8 @@ from engine.pipeline.load.stitch import stitch
 from engine.storage.base import WriteFile
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import WrappedFile, WrappedStorage
-from tests.harness import run
 from tests.pipeline.loads import Records, contents, load, session_on, staged
+from tests.support.harness import run
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.harness import run
-from tests.tools import needs
+from tests.support.harness import run
+from tests.support.tools import needs
 
 needs("Spark")
 

@@ -24,7 +24,7 @@ from jetool.commands.dump_log.renderer import decoded
 from jetool.commands.dump_log.rows import ENTRY, BadStretch, BodyView, bad_stretch, entry_row
 from jetool.output.shape import row_to_json
 from tests.pipeline.fleet_support import environments
-from tests.tools import needs
+from tests.support.tools import needs
 
 VIEW = BodyView(data=True)
 # Damaged in the middle, at the end, and in files before the last one; rolled back; whole.

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.tools import needs
+from tests.support.tools import needs
 
 needs("Spark")
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.tools import needs
+from tests.support.tools import needs
 
 needs("Spark")
 
@@ -36,8 +36,8 @@ from engine.pipeline import record_source
 from engine.pipeline.record_source import RecordSourceReader
 from engine.pipeline.session import Session
 from engine.pipeline.sources import register
-from tests.harness import run
 from tests.pipeline.fleet_support import environments, manifest
+from tests.support.harness import run
 
 
 def digest(records: list[tuple[bytes, bytes]]) -> str:

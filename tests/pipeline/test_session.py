@@ -18,9 +18,9 @@ from engine.errors import DamageError, JobError, StorageError, UsageError
 from engine.pipeline import failures, job_run
 from engine.pipeline.session import Session, open_session
 from engine.pipeline.settings import SparkSettings
-from tests import harness
+from tests.support import harness
+from tests.support.tools import needs
 from tests.support.waiting import PATIENCE_S, eventually
-from tests.tools import needs
 
 BLOCKED = """
 import sys

@@ -15,8 +15,8 @@ from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.recovery.rollback_tracker import RollbackTracker
 from engine.txn.chain import ChainDatabase, ChainEntry
-from tests.recovery.loglang import make_ln
-from tests.recovery.reallog import PlainDatabase
+from tests.support.logs.loglang import make_ln
+from tests.support.logs.reallog import PlainDatabase
 
 KEYS = [bytes((letter,)) for letter in b"abcdef"]
 

@@ -25,8 +25,8 @@ from engine.recovery.result import PassCount, RecoveryResult
 from engine.storage.disk import DiskStorage
 from engine.tree.database_state import DatabaseState
 from engine.tree.tree import bins
-from tests.oracle.environments import Environment as Fixture
-from tests.oracle.environments import environments
+from tests.support.environments.oracle import Environment as Fixture
+from tests.support.environments.oracle import environments
 
 Totals = Counter[tuple[int, int]]
 

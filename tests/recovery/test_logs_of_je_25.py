@@ -22,8 +22,8 @@ from engine.storage.memory import MemoryStorage
 from engine.tree.tree import bins, read_ln, slot_data
 from engine.verify.report import NOTE
 from engine.verify.trees import verify_trees
-from tests.db.logs import entries, stored_entries
 from tests.recovery.test_recover_for_writing import digests
+from tests.support.logs.entries import entries, stored_entries
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "je-26" / "times"
 SAID: dict[str, dict[str, Any]] = json.loads((GOLDEN / "times.json").read_text())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from tests import corpus
+from tests.support import corpus
 
 OF_BYTES = ("READ_DBMAP_INFO", "UNDO_DATA_RECORDS", "REDO_DATA_RECORDS")
 

@@ -28,7 +28,7 @@ from engine.tree.comparators import DescendingKey
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.tree import bins, slot_data
-from tests import corpus
+from tests.support import corpus
 
 FIXTURES = corpus.path() / "je"
 MANIFESTS = sorted(FIXTURES.rglob("manifest.json"))

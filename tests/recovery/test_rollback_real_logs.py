@@ -15,7 +15,7 @@ from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import BY_NUMBER, COMMIT
 from engine.format.lsn import NULL_LSN, format_lsn, parse_lsn
 from engine.recovery.rollback_tracker import RollbackPeriod, RollbackTracker
-from tests.recovery.reallog import RealLog
+from tests.support.logs.reallog import RealLog
 
 GROUPS = [
     "je-18.3.20/ha-group", "je-18.3.20/ha-rollback", "je-18.3.20/ha-rollback-begun", "je-18.3.20/ha-rollback-ckpt",

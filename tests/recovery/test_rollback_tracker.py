@@ -7,7 +7,7 @@ import pytest
 from engine.errors import DamageError, JetoolError
 from engine.format.entry.rollback import RollbackEnd, RollbackStart
 from engine.recovery.rollback_tracker import RollbackTracker
-from tests.recovery.loglang import NoLog, parse, register, shape
+from tests.support.logs.loglang import NoLog, parse, register, shape
 
 SEED = (
     "100 C-11 | 200 A-12 | 250 LN-13 | 300 A-13 | 350 LN-14 | 400 RS200:-14 | 500 RE | 550 LN-15 | 600 RS200:-15 | "

@@ -20,10 +20,10 @@ from engine.storage.memory import MemoryStorage
 from engine.storage.overlay import WrappedStorage
 from engine.storage.scratch import ScratchFile
 from engine.workers.shared_work import ValueWorker
-from tests.db.workload import TINY_CACHE, State, contents
-from tests.golden_logs import offsets_and_sizes
 from tests.recovery.test_progress import Steps
 from tests.recovery.test_small_cache import crashed
+from tests.support.environments.workload import TINY_CACHE, State, contents
+from tests.support.logs.golden_logs import offsets_and_sizes
 
 NOW_MS = 1_800_000_000_000
 

@@ -22,10 +22,10 @@ from engine.storage.memory import MemoryStorage
 from engine.tree.context import TreeContext
 from engine.tree.spill import Spill
 from engine.verify.trees import verify_trees
-from tests.db.busy import BusyWorkload, open_busy
-from tests.db.logs import stored_entries
-from tests.db.workload import TINY_CACHE, State, Workload, contents, open_env
 from tests.recovery.test_progress import Steps
+from tests.support.environments.busy import BusyWorkload, open_busy
+from tests.support.environments.workload import TINY_CACHE, State, Workload, contents, open_env
+from tests.support.logs.entries import stored_entries
 
 
 def crashed(steps: int = 40, *, seed: int = 11, records: int = 300) -> tuple[MemoryStorage, State]:

@@ -36,9 +36,9 @@ from engine.rep.client.connection import SocketNetwork
 from engine.rep.records import PutRequest
 from engine.rep.remote import UnknownOutcomeError, put_record
 from engine.storage.disk import DiskStorage
-from tests.harness import environment, run
 from tests.rep.namespaces import Namespaces
-from tests.rep.streams import visible_stream
+from tests.support.groups.streams import visible_stream
+from tests.support.harness import environment, run
 
 DATABASE: Final = "t"
 ROUNDS_OF_A_GROUP: Final = 5

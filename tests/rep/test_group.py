@@ -22,9 +22,9 @@ from engine.rep.group import (
 )
 from engine.storage.crash import CrashMode, CrashStorage
 from engine.storage.memory import MemoryStorage
-from tests.db.workload import Workload, contents
-from tests.rep.streams import check_index, open_alone, open_replicated, visible_stream
-from tests.support.decoded import record_of
+from tests.support.environments.workload import Workload, contents
+from tests.support.groups.streams import check_index, open_alone, open_replicated, visible_stream
+from tests.support.logs.decoded import record_of
 
 
 def test_a_new_group() -> None:

@@ -10,7 +10,7 @@ import pytest
 from engine.log.entry import LogEntry
 from engine.storage.memory import MemoryStorage
 from tests.rep.group_drill import DATABASE, BrokenPromiseError, Outcomes, Receipt, check
-from tests.rep.streams import open_alone, visible_stream
+from tests.support.groups.streams import open_alone, visible_stream
 
 _KEYS = (b"n0-000001", b"n1-000001", b"n0-000002")
 

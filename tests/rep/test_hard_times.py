@@ -24,15 +24,15 @@ from engine.rep.replay import Replay
 from engine.rep.rollback import hard_recover
 from engine.rep.stream import StreamEntry, StreamReader, entry_at
 from engine.storage.memory import MemoryStorage
-from tests.db.workload import Workload, contents
 from tests.rep.master.leaders import leading
-from tests.rep.nodes import free_ports, group_of_two, has_replica
-from tests.rep.pairs import join, plan_for, redo
-from tests.rep.streams import check_index, open_alone, open_replicated
 from tests.rep.test_rollback import parted
-from tests.support.faulty_storage import Effect, FaultyStorage, Rule
+from tests.support.damage.faulty_storage import Effect, FaultyStorage, Rule
+from tests.support.environments.workload import Workload, contents
+from tests.support.groups.nodes import free_ports, group_of_two, has_replica
+from tests.support.groups.pairs import join, plan_for, redo
+from tests.support.groups.streams import check_index, open_alone, open_replicated
+from tests.support.tools import needs
 from tests.support.waiting import PATIENCE_S, eventually
-from tests.tools import needs
 
 NETWORK = SocketNetwork()
 

@@ -15,7 +15,7 @@ from engine.storage.memory import MemoryStorage
 from engine.txn.payload import USER, Payload, PutMode
 from engine.txn.txn import Durability
 from engine.vlsn.vlsn_range import VLSNRange
-from tests.rep.streams import open_alone, open_replicated
+from tests.support.groups.streams import open_alone, open_replicated
 
 
 def made(last_vlsn: int) -> MemoryStorage:

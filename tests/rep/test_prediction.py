@@ -13,10 +13,10 @@ from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from engine.vlsn import syncup_decision as d
 from engine.vlsn.syncup_decision import Policy, Prediction, predict
-from tests.oracle.environments import named
-from tests.rep.pairs import plan_for
-from tests.rep.streams import open_replicated
 from tests.rep.test_rollback import parted
+from tests.support.environments.oracle import named
+from tests.support.groups.pairs import plan_for
+from tests.support.groups.streams import open_replicated
 
 LIMIT = 10
 

@@ -27,8 +27,8 @@ from engine.rep.records import (
 from engine.rep.remote import UnknownOutcomeError, delete_record, get_record, put_record
 from engine.rep.status import Role
 from engine.rep.wire.records import RECORDS, VERSION, RecordAnswer, RecordRequest
-from tests.db.workload import contents
-from tests.rep.nodes import group_of_two, has_replica
+from tests.support.environments.workload import contents
+from tests.support.groups.nodes import group_of_two, has_replica
 from tests.support.waiting import PATIENCE_S, eventually
 
 NOWHERE = ("127.0.0.1", 1)

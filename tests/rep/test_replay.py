@@ -22,11 +22,11 @@ from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from engine.txn.lock_types import LockType
 from engine.txn.payload import NAME, Payload
-from tests.cli.fixtures import copy_of
-from tests.db.workload import Workload, contents
-from tests.oracle.environments import named
-from tests.rep.pairs import catch_up, lead, redo
-from tests.rep.streams import check_index, open_alone, open_replicated, states, visible_stream
+from tests.support.environments.copies import copy_of
+from tests.support.environments.oracle import named
+from tests.support.environments.workload import Workload, contents
+from tests.support.groups.pairs import catch_up, lead, redo
+from tests.support.groups.streams import check_index, open_alone, open_replicated, states, visible_stream
 from tests.support.waiting import PATIENCE_S
 
 

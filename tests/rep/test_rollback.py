@@ -23,9 +23,9 @@ from engine.rep.syncup import (
 )
 from engine.storage.crash import CrashMode, CrashStorage
 from engine.storage.memory import MemoryStorage
-from tests.db.workload import State, Workload, contents
-from tests.rep.pairs import catch_up, join, lead, plan_for
-from tests.rep.streams import check_index, open_alone, open_replicated, states, visible_stream
+from tests.support.environments.workload import State, Workload, contents
+from tests.support.groups.pairs import catch_up, join, lead, plan_for
+from tests.support.groups.streams import check_index, open_alone, open_replicated, states, visible_stream
 from tests.support.waiting import PATIENCE_S
 
 

@@ -22,11 +22,11 @@ import pytest
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.storage.disk import DiskStorage
-from tests.db.workload import State, contents
-from tests.harness import environment, run
-from tests.rep.nodes import free_ports
 from tests.rep.proxy import Network
-from tests.rep.streams import visible_stream
+from tests.support.environments.workload import State, contents
+from tests.support.groups.nodes import free_ports
+from tests.support.groups.streams import visible_stream
+from tests.support.harness import environment, run
 from tests.support.waiting import PATIENCE_S
 
 

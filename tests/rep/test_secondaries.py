@@ -10,8 +10,8 @@ from engine.db.secondary import UniqueConstraintError
 from engine.db.secondary_cursor import SecondaryRecord
 from engine.errors import RefusedError
 from engine.rep.acks import AckPolicy
-from tests.db.face.people import People
-from tests.rep.nodes import group_of_two
+from tests.support.environments.people import People
+from tests.support.groups.nodes import group_of_two
 from tests.support.waiting import PATIENCE_S
 
 

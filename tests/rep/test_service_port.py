@@ -7,7 +7,7 @@ import socket
 import threading
 
 from engine.rep.service_port import ServicePort
-from tests.rep.nodes import free_ports
+from tests.support.groups.nodes import free_ports
 from tests.support.waiting import PATIENCE_S
 
 _CALLERS = 100

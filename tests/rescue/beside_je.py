@@ -20,10 +20,10 @@ from typing import Final
 
 from engine.storage.disk import DiskStorage
 from jetool.frame import exits
-from tests import corpus
 from tests.cleaner.beside_je import Je, errors
-from tests.harness import run
-from tests.rescue.models import Modelled, entries_of
+from tests.support import corpus
+from tests.support.environments.models import Modelled, entries_of
+from tests.support.harness import run
 
 _POINTS_EACH: Final = 6
 _REFUSED: Final = "refused"

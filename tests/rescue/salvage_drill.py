@@ -43,8 +43,8 @@ from engine.rescue.salvage.results import SalvagedRecord
 from engine.rescue.salvage.scan import survey_log
 from engine.rescue.salvage.sources import look_at, sources_of
 from jetool.commands.load.dump_reader import DumpReader
-from tests.verify.logs import Files
-from tests.verify.mutations import files_of, sources
+from tests.support.damage.mutations import files_of, sources
+from tests.support.logs.log_writer import Files
 
 KINDS: Final = ("flip", "zero", "file")
 GROUP: Final = "group"

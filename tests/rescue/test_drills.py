@@ -19,12 +19,12 @@ from engine.rescue.history import view_at
 from engine.rescue.missing_files import find_missing
 from engine.rescue.points import LSN, Point
 from engine.storage.disk import DiskStorage
-from tests.db.workload import State
-from tests.harness import run
-from tests.rescue.models import Modelled, entries_of, state_of
 from tests.rescue.test_missing_files import named_in, unreadable
 from tests.rescue.test_salvage import Found, write
 from tests.rescue.test_truncation import damage
+from tests.support.environments.models import Modelled, entries_of, state_of
+from tests.support.environments.workload import State
+from tests.support.harness import run
 
 Versions = set[tuple[str, object, bytes]]
 

@@ -15,8 +15,8 @@ from engine.rescue.messages.record import DATA, ENVIRONMENTS, RISKS, KnownMessag
 from engine.rescue.messages.table import BY_WORD, OF_DERBY, OF_JE
 from jetool.frame.cli import load
 from jetool.frame.table import COMMANDS
-from tests.harness import assert_valid, run, spawn
-from tests.oracle.environments import named
+from tests.support.environments.oracle import named
+from tests.support.harness import assert_valid, run, spawn
 
 # JE's EnvironmentFailureReason of 18.3, and what 25.3 adds.
 REASONS = re.findall(

@@ -18,7 +18,7 @@ from engine.rescue.messages.derby_european import EUROPEAN
 from engine.rescue.messages.derby_european_sql import EUROPEAN_OF_SQL
 from engine.rescue.messages.record import CHECK, GOES_ON, INVALID, NODE, NONE, NOT_OPEN
 from engine.rescue.messages.table import BY_WORD, OF_DERBY
-from tests.tools import DERBY_JAR, needs
+from tests.support.tools import DERBY_JAR, needs
 
 CODES = [known.word for known in OF_DERBY if len(known.word) == 5]
 # Codes and messages that have no words of their own, as engine.rescue.messages.derby_english says.

@@ -12,11 +12,11 @@ from engine.log.files import list_log_files
 from engine.rescue.history import horizon_of, view_at
 from engine.rescue.points import LSN, Point
 from engine.storage.disk import DiskStorage
-from tests.cli.fixtures import copy_of, state_of
-from tests.harness import run
-from tests.oracle.environments import named
-from tests.rescue import models
-from tests.rescue.models import Modelled, entries_of
+from tests.support.environments import models
+from tests.support.environments.copies import copy_of, state_of
+from tests.support.environments.models import Modelled, entries_of
+from tests.support.environments.oracle import named
+from tests.support.harness import run
 
 CLEANED = "je-18.3.20/cleaned"
 

@@ -15,9 +15,9 @@ from engine.rescue import points as points_module
 from engine.rescue.points import COMMITS, LSN, MATCHPOINT, TIME, TXN, VLSN, Cut, Point, as_of, find_cut
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
-from tests.oracle.environments import named
-from tests.rescue.models import Modelled, entries_of, state_of
-from tests.support.decoded import record_of
+from tests.support.environments.models import Modelled, entries_of, state_of
+from tests.support.environments.oracle import named
+from tests.support.logs.decoded import record_of
 
 
 @cache

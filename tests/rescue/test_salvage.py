@@ -32,11 +32,11 @@ from engine.rescue.salvage.verdict import NewestBins, TxnFates, choose, judge
 from engine.rescue.salvage.version_reader import VersionTaker
 from engine.rescue.salvage.versions import DELETED, IN_SLOT, IN_TXN, KeyVersions, Packed
 from engine.storage.disk import DiskStorage
-from tests import corpus
-from tests.db.workload import State, contents
-from tests.oracle.environments import named
-from tests.rescue.models import Modelled, entries_of
 from tests.rescue.test_truncation import damage
+from tests.support import corpus
+from tests.support.environments.models import Modelled, entries_of
+from tests.support.environments.oracle import named
+from tests.support.environments.workload import State, contents
 
 
 class Found:

@@ -20,13 +20,13 @@ from engine.rescue.salvage.results import SalvagedRecord
 from engine.rescue.salvage.scan import survey_log
 from engine.rescue.salvage.sources import look_at, sources_of
 from engine.storage.disk import DiskStorage
-from tests import corpus
-from tests.harness import run
-from tests.oracle.environments import named
-from tests.rescue.models import entries_of
 from tests.rescue.salvage_drill import damaged, judged, judged_group, salvaged, truth, written
 from tests.rescue.test_salvage import flip
-from tests.verify.mutations import files_of
+from tests.support import corpus
+from tests.support.damage.mutations import files_of
+from tests.support.environments.models import entries_of
+from tests.support.environments.oracle import named
+from tests.support.harness import run
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ import pytest
 
 from engine.rescue.space import survey_space
 from engine.storage.disk import DiskStorage
-from tests import corpus
-from tests.cli.fixtures import copy_of, state_of
-from tests.harness import assert_valid, run, spawn
-from tests.oracle.environments import named
-from tests.rescue.models import Modelled
 from tests.rescue.test_salvage import write
 from tests.rescue.test_truncation import damage
+from tests.support import corpus
+from tests.support.environments.copies import copy_of, state_of
+from tests.support.environments.models import Modelled
+from tests.support.environments.oracle import named
+from tests.support.harness import assert_valid, run, spawn
 
 # What DbSpace of JE 18.3.20 prints of these.
 DB_SPACE = {

@@ -15,11 +15,11 @@ from engine.rescue.points import COMMITS, LSN, VLSN, Point
 from engine.rescue.truncation import plan_truncation, truncate
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
-from tests.db.workload import Workload, open_env
-from tests.oracle.environments import Environment as Fixture
-from tests.oracle.environments import environments, named
-from tests.rep.streams import check_index, open_replicated
-from tests.rescue.models import Modelled, content, entries_of, findings_of, state_of
+from tests.support.environments.models import Modelled, content, entries_of, findings_of, state_of
+from tests.support.environments.oracle import Environment as Fixture
+from tests.support.environments.oracle import environments, named
+from tests.support.environments.workload import Workload, open_env
+from tests.support.groups.streams import check_index, open_replicated
 
 
 def in_memory(name: str) -> MemoryStorage:

@@ -1,6 +1,6 @@
 """Scripts: transactions written down one after another, with the state that each leaves, to be cut anywhere.
 
-``Script`` runs them; ``check`` cuts the log after every entry and compares (tests.db.cuts). ``live_lsns`` and
+``Script`` runs them; ``check`` cuts the log after every entry and compares (tests.support.logs.cuts). ``live_lsns`` and
 ``obsolete_lsns`` say what the trees refer to and what is counted obsolete; nothing may be both.
 """
 
@@ -19,9 +19,9 @@ from engine.format.lsn import NULL_LSN, make_lsn
 from engine.storage.memory import MemoryStorage
 from engine.tree.in_node import IN
 from engine.tree.tree import bins, read_ln
-from tests.db.cuts import Cuts
-from tests.db.cuts import check as check_cuts
-from tests.db.workload import State, open_env
+from tests.support.environments.workload import State, open_env
+from tests.support.logs.cuts import Cuts
+from tests.support.logs.cuts import check as check_cuts
 
 Change = tuple[bytes, bytes | None]
 

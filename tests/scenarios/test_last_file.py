@@ -19,10 +19,10 @@ from engine.log.files import list_log_files
 from engine.storage.crash import CrashStorage
 from engine.storage.memory import MemoryStorage
 from engine.verify.log import verify_log
-from tests.db.logs import entries
-from tests.db.workload import State, contents, open_env
 from tests.scenarios.test_log_ends import jdb, logged, worked
-from tests.support.decoded import record_of
+from tests.support.environments.workload import State, contents, open_env
+from tests.support.logs.decoded import record_of
+from tests.support.logs.entries import entries
 
 HEADER = 38
 READ_ONLY = EnvironmentConfig(read_only=True)

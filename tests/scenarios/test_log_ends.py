@@ -22,9 +22,9 @@ from engine.log.passes import LogRange, backward, forward
 from engine.log.writer import LogWriter
 from engine.recovery.node_replay import logged_node
 from engine.storage.memory import MemoryStorage
-from tests.db.logs import entries
-from tests.db.workload import Workload, contents, open_env
-from tests.support.decoded import record_of
+from tests.support.environments.workload import Workload, contents, open_env
+from tests.support.logs.decoded import record_of
+from tests.support.logs.entries import entries
 
 READ_ONLY = EnvironmentConfig(read_only=True)
 

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 from jetool.frame import cli
-from tests.harness import REPOSITORY, environment
 from tests.scenarios.outputs import ELSEWHERE, FORMATS, LINES, SPARK_LINES, WORD
+from tests.support.harness import REPOSITORY, environment
 from tests.support.waiting import PATIENCE_S
 
 PROGRAM = REPOSITORY / "tests/scenarios/outputs.py"

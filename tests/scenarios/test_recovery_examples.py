@@ -14,8 +14,8 @@ from engine.db.transaction import Transaction
 from engine.format.header import Provisional
 from engine.storage.memory import MemoryStorage
 from engine.tree.tree import find_bin
-from tests.db.logs import entries
 from tests.scenarios.by_hand import Hand
+from tests.support.logs.entries import entries
 
 OLD, NEW, NEWER = b"at 50, not embedded", b"at 150, not embedded", b"at 170, not embedded"
 

@@ -11,9 +11,9 @@ import pytest
 
 from engine.format.header import Provisional
 from engine.storage.memory import MemoryStorage
-from tests.db.logs import node_flags
-from tests.db.workload import contents, open_env
 from tests.scenarios.script import Script
+from tests.support.environments.workload import contents, open_env
+from tests.support.logs.entries import node_flags
 
 
 def key(number: int) -> bytes:

@@ -21,9 +21,9 @@ from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
 from engine.tree.tree import bins, find_bin, find_parent, root_of
 from engine.txn.txn import TxnState
-from tests.db.logs import entries, node_flags
 from tests.scenarios.script import keys_of
-from tests.support.faulty_storage import Effect, FaultyStorage, Rule
+from tests.support.damage.faulty_storage import Effect, FaultyStorage, Rule
+from tests.support.logs.entries import entries, node_flags
 from tests.support.waiting import PATIENCE_S
 
 

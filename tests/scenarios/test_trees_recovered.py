@@ -12,8 +12,8 @@ from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.storage.memory import MemoryStorage
 from engine.tree.tree import bins
-from tests.db.logs import entries, node_flags
 from tests.scenarios.script import Script, live_lsns, obsolete_lsns
+from tests.support.logs.entries import entries, node_flags
 
 
 def key(number: int) -> bytes:

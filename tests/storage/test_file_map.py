@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from engine.storage.disk import DiskStorage, allow_maps
-from tests.tools import needs
+from tests.support.tools import needs
 
 if TYPE_CHECKING:
     from engine.storage import file_map

@@ -15,7 +15,7 @@ from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
 from engine.storage.saved_bytes import SavingStorage
 from engine.storage.undo import undo
-from tests.support.stopping_storage import StoppingStorage
+from tests.support.damage.stopping_storage import StoppingStorage
 
 START = {
     "00000000.jdb": bytes(range(256)) * 40,

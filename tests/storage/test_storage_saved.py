@@ -12,7 +12,7 @@ from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from engine.storage.saved_bytes import SavingStorage
 from engine.storage.undo import undo
-from tests.db.workload import Workload, open_env
+from tests.support.environments.workload import Workload, open_env
 
 
 def test_every_kind_of_change_is_taken_back() -> None:

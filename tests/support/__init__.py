@@ -1,1 +1,1 @@
-"""Storages that fail on purpose, for the tests of what comes after a failure."""
+"""Helpers that the tests of more than one package use."""

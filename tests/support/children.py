@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.harness import environment
+from tests.support.harness import environment
 
 _LAST = 4000
 # What a killed process has left in a pipe comes at once, unless a child of it holds the other end.

@@ -18,7 +18,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from tests.harness import run
+from tests.support.harness import run
 
 _JAVA: Final = Path(__file__).with_name("JeOrders.java")
 STATES: Final = ("closed", "checkpointed", "updated", "changed")

@@ -20,7 +20,7 @@ from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
 from engine.tree.tree import bins, find_bin, find_plain
-from tests.tools import needs
+from tests.support.tools import needs
 
 if TYPE_CHECKING:
     from engine.tree import search

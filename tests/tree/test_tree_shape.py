@@ -13,8 +13,8 @@ from engine.db.environment import Environment
 from engine.format.entry.node import NodeRecord
 from engine.storage.memory import MemoryStorage
 from engine.tree.tree import bins
-from tests.db.logs import entries, node_flags
-from tests.support.decoded import record_of
+from tests.support.logs.decoded import record_of
+from tests.support.logs.entries import entries, node_flags
 
 
 def make(max_entries: int = 8, **options: Any) -> tuple[Environment, Database]:

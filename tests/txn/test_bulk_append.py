@@ -11,8 +11,8 @@ from engine.db.environment import Environment
 from engine.errors import RefusedError
 from engine.storage.memory import MemoryStorage
 from engine.txn.bulk_append import append, can_append
-from tests.db.workload import open_env
-from tests.rescue.models import findings_of
+from tests.support.environments.models import findings_of
+from tests.support.environments.workload import open_env
 
 Record = tuple[bytes, bytes, int]
 _DAYS = 40_000

@@ -13,7 +13,7 @@ from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.tree.apply import RecordVersion
 from engine.txn.chain import ChainDatabase, ChainEntry, TxnChain
-from tests.recovery.loglang import make_ln
+from tests.support.logs.loglang import make_ln
 
 TXN = -20
 

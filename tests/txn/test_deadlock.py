@@ -12,7 +12,7 @@ import pytest
 from engine.txn.lock_errors import DeadlockError, LockConflictError, LockTimeoutError
 from engine.txn.lock_types import Grant, LockType
 from engine.txn.locks import LockTable
-from tests.txn.lockers import PATIENCE, Call, TestLocker, ask
+from tests.support.lockers import PATIENCE, Call, TestLocker, ask
 
 READ, WRITE = LockType.READ, LockType.WRITE
 

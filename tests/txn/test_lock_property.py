@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engine.txn.lock_errors import LockConflictError
 from engine.txn.lock_types import CONFLICTS, DEMOTED, UPGRADES, Conflict, Grant, LockType, UpgradeKind
 from engine.txn.locks import LockTable
-from tests.txn.lockers import GRANTED, PATIENCE, Call, TestLocker
+from tests.support.lockers import GRANTED, PATIENCE, Call, TestLocker
 
 Held = dict[TestLocker, LockType]
 

@@ -10,7 +10,7 @@ import pytest
 from engine.errors import JetoolError
 from engine.txn.lock_types import Grant, LockType
 from engine.txn.locks import LockTable
-from tests.txn.lockers import TestLocker, ask
+from tests.support.lockers import TestLocker, ask
 
 TYPES = list(LockType)
 

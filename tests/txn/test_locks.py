@@ -13,7 +13,7 @@ from engine.txn.lock_errors import LockPreemptedError, LockTimeoutError, Transac
 from engine.txn.lock_types import Grant, LockType
 from engine.txn.locks import LockTable
 from engine.txn.txn import Txn, note_lock
-from tests.txn.lockers import TestLocker, ask, until
+from tests.support.lockers import TestLocker, ask, until
 
 READ, WRITE, RANGE_READ, RANGE_WRITE, RANGE_INSERT = LockType
 

@@ -1,7 +1,7 @@
 """All levels of ``verify`` on mutated JE environments: a stronger level finds at least what a weaker one finds.
 
-For each mutation of ``tests.verify.mutations`` the levels run as commands, with ``info`` and ``recover -n``, in a
-process with 2 GiB of address space. What must hold:
+For each mutation of ``tests.support.damage.mutations`` the levels run as commands, with ``info`` and ``recover -n``, in
+a process with 2 GiB of address space. What must hold:
 
 * the findings of a level are among those of each level that includes it;
 * a level ends with 1 where one that it includes does, and never with 0 where that ends with 7;
@@ -31,9 +31,9 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from jetool.frame import exits
-from tests.harness import run
-from tests.verify.logs import Files
-from tests.verify.mutations import files_of, mutation, sources
+from tests.support.damage.mutations import files_of, mutation, sources
+from tests.support.harness import run
+from tests.support.logs.log_writer import Files
 
 # Each level with the levels that it includes.
 INCLUDED: Final[dict[str, tuple[str, ...]]] = {

@@ -16,7 +16,7 @@ from engine.log.files import list_log_files
 from engine.log.reader import FileReader
 from engine.storage.memory import MemoryStorage
 from engine.verify.trees import verify_trees
-from tests.verify.spoiled import ALL, sound
+from tests.support.damage.spoiled_trees import ALL, sound
 
 ROUNDS = 60
 Entries = list[tuple[str, LogEntry]]

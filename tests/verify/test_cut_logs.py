@@ -6,9 +6,9 @@ import pytest
 
 from engine.format.entry.checkpoint import CkptStart
 from engine.format.entry_types import CKPT_END, CKPT_START
-from tests import corpus
-from tests.golden_logs import entries, read
-from tests.verify.logs import report
+from tests.support import corpus
+from tests.support.logs.golden_logs import entries, read
+from tests.support.logs.log_writer import report
 
 # Closed, by real JE.
 CLOSED = ("je/je-18.3.20/cleaned-closed", "je/je-18.3.20/plain-load", "je/je-25.3.17/plain-load")

@@ -13,8 +13,8 @@ from engine.storage.disk import DiskStorage
 from engine.verify.log import verify_log
 from engine.verify.report import ERROR, NOTE
 from jetool.frame import exits
-from tests.harness import assert_valid, run
-from tests.oracle.environments import Environment, environments
+from tests.support.environments.oracle import Environment, environments
+from tests.support.harness import assert_valid, run
 
 
 class Expected(NamedTuple):

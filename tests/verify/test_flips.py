@@ -20,8 +20,18 @@ from engine.format.entry_types import COMMIT, ERASED
 from engine.format.header import FLAGS_AT, TYPE_AT, has_vlsn
 from engine.format.lsn import make_lsn
 from engine.verify.report import ERROR, NOTE, Finding
-from tests.golden_logs import offsets_and_sizes
-from tests.verify.logs import INVISIBLE, TXN, Files, LogWriter, changed, findings, golden, replicated_ln, whole
+from tests.support.logs.golden_logs import offsets_and_sizes
+from tests.support.logs.log_writer import (
+    INVISIBLE,
+    TXN,
+    Files,
+    LogWriter,
+    changed,
+    findings,
+    golden,
+    replicated_ln,
+    whole,
+)
 
 MASKS = (0x01, 0x08, 0x10, 0x80, 0xFF)
 BODY_AT = 14

@@ -19,8 +19,8 @@ from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from engine.verify.environment import DEFAULT, LEVELS, verify_environment
 from engine.verify.report import ERROR, NOTE
-from tests import corpus
-from tests.harness import run
+from tests.support import corpus
+from tests.support.harness import run
 
 HEALTHY = sorted(path.parent for path in (corpus.path() / "je-healthy").glob("*/manifest.json"))
 # Notes that tell an operator what he sees: gaps that the cleaner left, what a crash left at the end, databases whose

@@ -8,7 +8,8 @@ import pytest
 
 from engine.storage.disk import DiskStorage
 from jetool.frame import exits
-from tests.harness import run
+from tests.support.damage.mutations import files_of, mutation, sources
+from tests.support.harness import run
 from tests.verify.level_drill import (
     INCLUDED,
     Verdict,
@@ -20,7 +21,6 @@ from tests.verify.level_drill import (
     verdict,
     written,
 )
-from tests.verify.mutations import files_of, mutation, sources
 
 SAMPLE = range(1, 41)
 # Seeds whose levels contradicted each other, and the kind of it.

@@ -19,10 +19,10 @@ from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
 from engine.tree.tree import bins, child_of, root_of
 from engine.verify.tree import newest_version
-from tests.harness import run
-from tests.rep.streams import open_alone
+from tests.support.groups.streams import open_alone
+from tests.support.harness import run
+from tests.support.logs.log_writer import Files, report
 from tests.verify.level_drill import INCLUDED
-from tests.verify.logs import Files, report
 
 TREES = ("--tree", "--refs", "--data", "--space", "--full")
 BOTH_LOG = ("--log", "", "--full")

@@ -11,9 +11,9 @@ from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage
 from engine.verify.log import verify_log
 from engine.verify.report import WARNING
-from tests.cli.fixtures import copy_of
-from tests.harness import run
-from tests.oracle.environments import named
+from tests.support.environments.copies import copy_of
+from tests.support.environments.oracle import named
+from tests.support.harness import run
 
 # Environments of JE with several full files.
 FIXTURES = ("je-18.3.20/cleaned", "je-18.3.20/cleaned-closed", "je-18.3.20/corrupt-middle")

@@ -13,8 +13,8 @@ from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage
 from engine.verify.report import ERROR
 from engine.verify.trees import verify_trees
-from tests.golden_logs import offsets_and_sizes
-from tests.verify.logs import (
+from tests.support.logs.golden_logs import offsets_and_sizes
+from tests.support.logs.log_writer import (
     NAMES,
     Files,
     LogWriter,

@@ -6,7 +6,7 @@ import pytest
 
 from engine.format.entry_types import DB_TREE
 from engine.format.lsn import make_lsn
-from tests.verify.logs import (
+from tests.support.logs.log_writer import (
     NAMES,
     LogWriter,
     codes,

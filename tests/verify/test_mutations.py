@@ -12,7 +12,7 @@ from engine.format.lsn import NULL_LSN, make_lsn
 from engine.log.files import list_log_files
 from engine.storage.base import ReadFile
 from engine.storage.memory import MemoryStorage
-from tests.verify.logs import (
+from tests.support.logs.log_writer import (
     NAMES,
     Files,
     LogWriter,

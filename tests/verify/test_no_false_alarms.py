@@ -15,9 +15,9 @@ from engine.storage.memory import MemoryStorage
 from engine.verify.environment import LEVELS, verify_environment
 from engine.verify.report import NOTE
 from engine.verify.trees import verify_trees
-from tests import corpus
-from tests.db.busy import BusyWorkload, open_busy
-from tests.db.workload import Workload, open_env
+from tests.support import corpus
+from tests.support.environments.busy import BusyWorkload, open_busy
+from tests.support.environments.workload import Workload, open_env
 
 FIXTURES = corpus.path() / "je"
 MANIFESTS = sorted(FIXTURES.rglob("manifest.json"))

@@ -10,10 +10,10 @@ from engine.format.entry_types import DURABLE_ENTRIES
 from engine.format.lsn import make_lsn
 from engine.verify.environment import DEFAULT
 from engine.verify.report import ERROR
-from tests import corpus
-from tests.golden_logs import offsets_and_sizes
-from tests.harness import run
-from tests.verify.logs import Files, changed, golden, report
+from tests.support import corpus
+from tests.support.harness import run
+from tests.support.logs.golden_logs import offsets_and_sizes
+from tests.support.logs.log_writer import Files, changed, golden, report
 
 NAME = "00000000.jdb"
 MUTATIONS = 300

@@ -19,7 +19,7 @@ from engine.verify.tree_rules import KEY_RANGE, TOO_FULL
 from engine.verify.trees import LEVELS, verify_trees, walk_share
 from engine.verify.walk import check as tree_check
 from engine.verify.walk.check import TreeReport
-from tests.db.workload import SMALL
+from tests.support.environments.workload import SMALL
 
 _RECORDS = 900
 

@@ -33,7 +33,7 @@ from engine.tree.in_node import IN
 from engine.verify.environment import LEVELS, verify_environment
 from engine.verify.report import ERROR, Finding
 from engine.verify.trees import walk_trees
-from tests import corpus
+from tests.support import corpus
 
 PAGE = Path(__file__).resolve().parents[2] / "man" / "jetool-verify.1.extra"
 SECTOR = 512

@@ -14,7 +14,18 @@ from engine.format.lsn import NULL_LSN, file_of, offset_of
 from engine.storage.memory import MemoryStorage
 from engine.tree.tree import find_bin
 from engine.verify import record_rules
-from tests.verify.spoiled import CONFIG, codes, found, leaf, report, rewrite, soil, sound, spoiled, state_of
+from tests.support.damage.spoiled_trees import (
+    CONFIG,
+    codes,
+    found,
+    leaf,
+    report,
+    rewrite,
+    soil,
+    sound,
+    spoiled,
+    state_of,
+)
 
 REFS = ("refs",)
 INDEX = 1

@@ -17,7 +17,7 @@ from engine.storage.memory import MemoryStorage
 from engine.verify.secondary import check_secondary
 from jetool.frame import exits
 from tests.cli.test_verify import put
-from tests.harness import assert_valid, assert_valid_error, run
+from tests.support.harness import assert_valid, assert_valid_error, run
 
 HOUR = int(time.time() // 3600)
 COUNT = 300

@@ -22,7 +22,7 @@ from engine.tree.tree import bins, edge_bin
 from engine.txn.payload import Payload, PutMode
 from engine.verify.environment import LEVELS, verify_environment
 from engine.verify.report import ERROR, NOTE, WARNING
-from tests.verify.spoiled import ALL, CONFIG, codes, found, rewrite, sound, spoiled, state_of
+from tests.support.damage.spoiled_trees import ALL, CONFIG, codes, found, rewrite, sound, spoiled, state_of
 
 SPACE = ("space",)
 

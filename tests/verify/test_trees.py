@@ -18,7 +18,7 @@ from engine.tree.keys import LearnedOrder, UnknownOrderError
 from engine.tree.tree import bins, find_bin
 from engine.verify import record_rules, space_rules, tree_rules
 from engine.verify.environment import verify_environment
-from tests.verify.spoiled import (
+from tests.support.damage.spoiled_trees import (
     CONFIG,
     RECORDS,
     codes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.log.test_interleaved import NAME, both, two_continuations
-from tests.verify.logs import report
+from tests.support.logs.log_writer import report
 
 
 @pytest.mark.parametrize("levels", [("tail",), ("log", "tail"), ("tree",), ("data",)], ids=lambda levels: levels[0])

@@ -16,7 +16,7 @@ from engine.verify.trees import LEVELS, verify_trees
 from engine.verify.walk import check as tree_check
 from engine.verify.walk.check import TreeReport
 from engine.workers.spill_file import SpillFile
-from tests.db.workload import SMALL
+from tests.support.environments.workload import SMALL
 from tests.verify.test_parts import environment
 
 

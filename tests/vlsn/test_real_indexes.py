@@ -19,7 +19,7 @@ from engine.vlsn.database import buckets_from
 from engine.vlsn.ghost import Bucket
 from engine.vlsn.recovery_merge import open_index
 from engine.vlsn.tracker import VLSNRecoveryTracker
-from tests.recovery.reallog import RealLog
+from tests.support.logs.reallog import RealLog
 from tests.vlsn.memorydb import MemoryDatabase
 
 GROUPS = [

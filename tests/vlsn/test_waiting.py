@@ -15,7 +15,7 @@ from engine.vlsn.bucket import BucketLimits
 from engine.vlsn.entry_waiters import LogItem, LogItemCache, WaitTimeoutError
 from engine.vlsn.index import VLSNIndex
 from engine.vlsn.scanner import ForwardScanner
-from tests.txn.lockers import PATIENCE, Call, until
+from tests.support.lockers import PATIENCE, Call, until
 from tests.vlsn.memorydb import COMMIT, LN, MemoryDatabase
 
 

@@ -17,7 +17,7 @@ from engine.storage.memory import MemoryStorage
 from engine.tree.comparators import DescendingKey
 from engine.verify.environment import verify_environment
 from engine.verify.secondary import check_secondary
-from tests.db.face.people import OF_CITY, People
+from tests.support.environments.people import OF_CITY, People
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "je-17" / "indexed"
 CONFIG = EnvironmentConfig(comparators={"Falling": DescendingKey, "First": lambda stored: stored[:1]})

@@ -28,7 +28,7 @@ from engine.storage.memory import MemoryStorage
 from engine.txn.lock_errors import LockConflictError
 from engine.txn.payload import PutMode
 from engine.txn.txn import Isolation, LockMode
-from tests.db.face.people import OF_CITY, People, city, tags
+from tests.support.environments.people import OF_CITY, People, city, tags
 
 HOUR = int(time.time() // 3600)
 

@@ -18,8 +18,8 @@ from engine.db.transaction import Transaction
 from engine.log.files import LOCK_FILE
 from engine.storage.crash import CrashMode, CrashStorage
 from engine.storage.memory import MemoryStorage
-from tests.db.face.people import OF_CITY, People, city, disagreements
-from tests.db.workload import open_env
+from tests.support.environments.people import OF_CITY, People, city, disagreements
+from tests.support.environments.workload import open_env
 
 NAMES = ("people", "people.city", "people.mail", "people.tags")
 Content = dict[bytes, bytes]

@@ -20,7 +20,7 @@ from engine.rep.changes.database_names import NamedDatabase
 from engine.rep.changes.position import CommitPoint, Position, Torn, position_of
 from engine.rep.changes.state_file import StateFile
 from engine.rep.wire.entries import WireEntry
-from tests.fuzz.wire_support import try_changes
+from tests.support.groups.wire_seeds import try_changes
 
 VERSION = 17
 # Fields of an LN in the form for replication but transaction, key and data.

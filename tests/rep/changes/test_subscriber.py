@@ -24,9 +24,9 @@ from engine.rep.peers import DisconnectedError, PeerError
 from engine.rep.wire import feeder as f
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.messages import Message
-from tests.rep.changes.group_double import HOST, GroupDouble, NodeDouble, recorded_entries
 from tests.rep.master.leaders import leading
-from tests.rep.wire.recordings import HOME
+from tests.support.groups.group_double import HOST, GroupDouble, NodeDouble, recorded_entries
+from tests.support.groups.recordings import HOME
 
 OPERATIONS = "database-operations/003-Feeder-n1.jsonl.gz"
 FAST = SubscriberSettings(durable=False, patience_s=5)

@@ -13,7 +13,7 @@ from engine.rep.client.call import Call
 from engine.rep.client.connection import SocketNetwork
 from engine.rep.client.group_state import node_state
 from engine.rep.peers import DisconnectedError, PeerError
-from tests.rep.wire.recordings import HOME, read
+from tests.support.groups.recordings import HOME, read
 from tests.support.waiting import PATIENCE_S
 
 

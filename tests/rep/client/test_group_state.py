@@ -14,7 +14,7 @@ from engine.rep.peers import PeerError
 from engine.rep.wire.election_lines import LEARNER, MasterQuery
 from engine.rep.wire.group_lines import GROUP, GroupRequest, GroupResponse
 from engine.rep.wire.services import Status
-from tests.rep.client.networks import FaultyNetwork, RecordedNetwork
+from tests.support.groups.networks import FaultyNetwork, RecordedNetwork
 
 PORTS = {"services": 15070, "services-25": 15270}
 RUNNING = "text lines of the script"
@@ -203,7 +203,7 @@ def test_a_replica_has_no_feeder() -> None:
 
 def rejecting_port() -> int:
     """The replica of ``rejects`` that was asked for a Feeder."""
-    from tests.rep.wire.recordings import HOME, files, read
+    from tests.support.groups.recordings import HOME, files, read
 
     for path in files():
         recording = read(path)

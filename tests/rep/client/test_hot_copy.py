@@ -23,10 +23,10 @@ from engine.rep.wire import log_file_feeder as c
 from engine.rep.wire.messages import Message
 from engine.rep.wire.node_state import NodeStateResponse
 from engine.storage.disk import DiskStorage
-from tests.golden_logs import GOLDEN
-from tests.rep.client.copy_server import CopyServer, changing
-from tests.rep.client.networks import RecordedNetwork, recordings
-from tests.rep.wire.recordings import Player, Recording
+from tests.support.groups.copy_server import CopyServer, changing
+from tests.support.groups.networks import RecordedNetwork, recordings
+from tests.support.groups.recordings import Player, Recording
+from tests.support.logs.golden_logs import GOLDEN
 
 HERE = ("localhost", 5001)
 ORIGIN = Origin("localhost:5001", "n1", 1_700_000_000_000)
@@ -365,7 +365,7 @@ def test_which_node_is_copied() -> None:
 
 
 def test_what_is_copied_is_an_environment(tmp_path: Path) -> None:
-    from tests.harness import run
+    from tests.support.harness import run
 
     env = GOLDEN / "je-17" / "txn-crash"
     logs = {path.name: path.read_bytes() for path in sorted(env.glob("*.jdb"))}

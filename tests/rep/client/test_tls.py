@@ -18,9 +18,9 @@ from engine.rep.client.tls import TlsConnection, TlsFiles, TlsNetwork, client_co
 from engine.rep.peers import DisconnectedError, PeerError
 from engine.rep.services.port import Port, Service
 from jetool.frame import exits, networks
-from tests.harness import run
-from tests.rep.client.networks import RecordedNetwork
-from tests.rep.nodes import free_ports
+from tests.support.groups.networks import RecordedNetwork
+from tests.support.groups.nodes import free_ports
+from tests.support.harness import run
 
 HOME = Path(__file__).parent / "tls"
 # Self-signed, of localhost, as the nodes of a group use one for all; a stranger's; the key with the password "secret".

@@ -19,7 +19,7 @@ from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.feeder import FEEDER
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
-from tests.rep.nodes import free_ports, leader
+from tests.support.groups.nodes import free_ports, leader
 from tests.support.waiting import PATIENCE_S
 
 GROUP = "WIREGRP"

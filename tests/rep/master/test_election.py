@@ -11,12 +11,12 @@ from engine.rep.services.questions import NodeFacts
 from engine.rep.wire.election_lines import ACCEPTOR, Accept, AcceptReply, Promise, Proposal, Propose, Reject, Suggestion
 from engine.rep.wire.lines import ProtocolErrorReply
 from engine.rep.wire.services import encode_service_request
-from tests.rep.changes.group_double import GroupDouble, NodeDouble
 from tests.rep.master.leaders import follower, leading
-from tests.rep.member.playing import operations
 from tests.rep.services.scripted import recorded, replayed, served
 from tests.rep.services.test_questions import FACTS
-from tests.rep.wire.recordings import HOME
+from tests.support.groups.group_double import GroupDouble, NodeDouble
+from tests.support.groups.playing import operations
+from tests.support.groups.recordings import HOME
 from tests.support.waiting import PATIENCE_S, eventually
 
 RUNNING = ("fork-aborts/026-Acceptor-n3", "fork-beyond-limit/041-Acceptor-n3", "fork-hard/025-Acceptor-n3")

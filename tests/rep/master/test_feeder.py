@@ -35,12 +35,12 @@ from engine.rep.stream import raw_at
 from engine.rep.wire import feeder as f
 from engine.rep.wire.entries import WireEntry, same_entry
 from engine.storage.memory import MemoryStorage
-from tests.rep.changes.group_double import recorded_entries
 from tests.rep.master import leaders
 from tests.rep.master.leaders import ELECTABLE, EXTERNAL, PlayedReplica, follower, leading
-from tests.rep.member.playing import followed, group_of, opened, operations
 from tests.rep.services.scripted import ScriptedConnection, port_of, recorded, said
-from tests.rep.wire.recordings import HOME, Piece
+from tests.support.groups.group_double import recorded_entries
+from tests.support.groups.playing import followed, group_of, opened, operations
+from tests.support.groups.recordings import HOME, Piece
 from tests.support.waiting import PATIENCE_S, eventually
 
 N1 = ("localhost", 15010)

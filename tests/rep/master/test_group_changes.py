@@ -26,11 +26,11 @@ from engine.rep.wire.group_lines import (
     UpdateAddress,
 )
 from engine.rep.wire.lines import OkReply, TextMessage
-from tests.rep.changes.group_double import GroupDouble, NodeDouble
 from tests.rep.master import leaders
 from tests.rep.master.leaders import follower, leading
 from tests.rep.master.voters import Voters
-from tests.rep.member.playing import operations
+from tests.support.groups.group_double import GroupDouble, NodeDouble
+from tests.support.groups.playing import operations
 from tests.support.waiting import PATIENCE_S, eventually
 
 

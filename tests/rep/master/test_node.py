@@ -26,14 +26,14 @@ from engine.rep.status import Role
 from engine.rep.wire.election_lines import LEARNER, MasterAnswer, MasterQuery, Proposal, Result, Suggestion
 from engine.rep.wire.services import Status, encode_service_request
 from engine.storage.memory import MemoryStorage
-from tests.db.workload import SMALL
-from tests.rep.changes.group_double import GroupDouble, NodeDouble
 from tests.rep.master.leaders import GROUP, follower, leading
 from tests.rep.master.voters import Answer, Voters, voting
-from tests.rep.member.playing import described, opened, operations
-from tests.rep.nodes import free_ports
 from tests.rep.services.scripted import served
-from tests.support.faulty_storage import Effect, FaultyStorage, Rule
+from tests.support.damage.faulty_storage import Effect, FaultyStorage, Rule
+from tests.support.environments.workload import SMALL
+from tests.support.groups.group_double import GroupDouble, NodeDouble
+from tests.support.groups.nodes import free_ports
+from tests.support.groups.playing import described, opened, operations
 from tests.support.waiting import PATIENCE_S, eventually
 
 RUNNING = (1 << 63) - 2

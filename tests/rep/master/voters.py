@@ -21,7 +21,7 @@ from engine.rep.wire.election_lines import (
 from engine.rep.wire.inbox import Inbox
 from engine.rep.wire.lines import Envelope, TextMessage
 from engine.rep.wire.services import encode_service_request
-from tests.rep.changes.group_double import GroupDouble
+from tests.support.groups.group_double import GroupDouble
 
 Answer = Callable[[TextMessage], TextMessage | None]
 

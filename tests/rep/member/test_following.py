@@ -15,8 +15,8 @@ from engine.rep.wire import feeder as f
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.messages import Message
 from engine.storage.memory import MemoryStorage
-from tests.rep.client.copy_server import CopyServer
-from tests.rep.member.playing import (
+from tests.support.groups.copy_server import CopyServer
+from tests.support.groups.playing import (
     described,
     failure_of,
     files_of,
@@ -27,8 +27,8 @@ from tests.rep.member.playing import (
     opened,
     operations,
 )
-from tests.rep.streams import check_index
-from tests.rep.wire.recordings import HOME, Player, read
+from tests.support.groups.recordings import HOME, Player, read
+from tests.support.groups.streams import check_index
 from tests.support.waiting import PATIENCE_S, eventually
 
 # Between the LNs of a transaction of the recording, and after its Commit.

@@ -20,11 +20,11 @@ from engine.rep.records import GetRequest, PutRequest
 from engine.rep.remote import get_record, put_record
 from engine.rep.status import Role
 from engine.storage.memory import MemoryStorage
-from tests.db.workload import SMALL
 from tests.rep.master.leaders import GROUP, leading
-from tests.rep.member.playing import described, opened
-from tests.rep.nodes import free_ports
-from tests.rep.streams import check_index
+from tests.support.environments.workload import SMALL
+from tests.support.groups.nodes import free_ports
+from tests.support.groups.playing import described, opened
+from tests.support.groups.streams import check_index
 from tests.support.waiting import PATIENCE_S, eventually
 
 

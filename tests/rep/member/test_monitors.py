@@ -28,12 +28,12 @@ from engine.rep.wire.group_lines import (
 )
 from engine.rep.wire.lines import Envelope, OkReply, TextMessage
 from engine.storage.memory import MemoryStorage
-from tests.db.workload import SMALL
 from tests.rep.master import leaders
 from tests.rep.master.leaders import leading
-from tests.rep.nodes import free_ports
 from tests.rep.services.test_questions import FACTS, MEMBERS
-from tests.rep.wire.recordings import HOME, Player, read
+from tests.support.environments.workload import SMALL
+from tests.support.groups.nodes import free_ports
+from tests.support.groups.recordings import HOME, Player, read
 from tests.support.waiting import PATIENCE_S, eventually
 
 

@@ -19,8 +19,8 @@ from engine.rep.restore import holds_log
 from engine.rep.wire import feeder as f
 from engine.rep.wire.messages import Message
 from engine.storage.memory import MemoryStorage
-from tests.rep.client.copy_server import CopyServer
-from tests.rep.member.playing import (
+from tests.support.groups.copy_server import CopyServer
+from tests.support.groups.playing import (
     WholeGroup,
     config_of,
     failure_of,
@@ -32,7 +32,7 @@ from tests.rep.member.playing import (
     opened,
     operations,
 )
-from tests.rep.streams import check_index
+from tests.support.groups.streams import check_index
 from tests.support.waiting import PATIENCE_S, eventually
 
 

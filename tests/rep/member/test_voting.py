@@ -25,12 +25,12 @@ from engine.rep.wire.election_lines import (
     Suggestion,
 )
 from engine.storage.memory import MemoryStorage
-from tests.rep.changes.group_double import GroupDouble, NodeDouble
 from tests.rep.master.voters import Answer, Voters, voting
-from tests.rep.member.playing import LISTEN, group_of, joined, operations
 from tests.rep.services.scripted import recorded, replayed
 from tests.rep.services.test_questions import FACTS
-from tests.rep.wire.recordings import HOME
+from tests.support.groups.group_double import GroupDouble, NodeDouble
+from tests.support.groups.playing import LISTEN, group_of, joined, operations
+from tests.support.groups.recordings import HOME
 from tests.support.waiting import PATIENCE_S
 
 MINE = Suggestion(*LISTEN, "copy1", 3)

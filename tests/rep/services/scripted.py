@@ -8,7 +8,7 @@ from pathlib import Path
 
 from engine.rep.peers import DisconnectedError
 from engine.rep.services.port import Port, Services
-from tests.rep.wire.recordings import Piece, Played, Player, Recording, read
+from tests.support.groups.recordings import Piece, Played, Player, Recording, read
 
 
 class ScriptedConnection:

@@ -31,10 +31,10 @@ from engine.rep.wire.messages import Message
 from engine.rep.wire.services import encode_service_request
 from engine.storage.memory import MemoryStorage
 from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange
-from tests.rep.member.playing import files_of, opened, operations
-from tests.rep.nodes import free_ports
 from tests.rep.services.scripted import recorded, replayed, served
-from tests.rep.wire.recordings import HOME, Played
+from tests.support.groups.nodes import free_ports
+from tests.support.groups.playing import files_of, opened, operations
+from tests.support.groups.recordings import HOME, Played
 from tests.support.waiting import eventually
 
 RECORDED = sorted((HOME / "restore").glob("*-LogFileFeeder-n1.jsonl"))

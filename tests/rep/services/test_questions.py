@@ -22,10 +22,10 @@ from engine.rep.wire.lines import ProtocolErrorReply
 from engine.rep.wire.node_state import NodeStateError, NodeStateResponse
 from engine.rep.wire.services import Status, encode_service_request
 from engine.storage.memory import MemoryStorage
-from tests.rep.member.playing import group_of, joined, operations
-from tests.rep.nodes import free_ports
 from tests.rep.services.scripted import ScriptedConnection, port_of, recorded, replayed, said, served
-from tests.rep.wire.recordings import HOME, Player, read
+from tests.support.groups.nodes import free_ports
+from tests.support.groups.playing import group_of, joined, operations
+from tests.support.groups.recordings import HOME, Player, read
 from tests.support.waiting import PATIENCE_S
 
 # DbPing, the group's own tools and a script: of a master, of replicas, with wrong names, groups, versions, senders and

@@ -19,7 +19,7 @@ from engine.rep.wire import node_state as n
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.services import Status
 from engine.rep.wire.values import NameIdPair
-from tests.rep.wire.recordings import Played
+from tests.support.groups.recordings import Played
 
 KINDS = ("DEFAULT", "AVAILABLE", "NOW")
 POLICIES = ("SYNC", "NO_SYNC", "WRITE_NO_SYNC")

@@ -13,8 +13,8 @@ from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.feeder import FEEDER, NO_SYNC, Commit, Entry
 from engine.rep.wire.inbox import Inbox
 from engine.rep.wire.messages import Message, encode_frame
-from tests.rep.wire.recordings import Player, files, read
 from tests.rep.wire.strategies import messages
+from tests.support.groups.recordings import Player, files, read
 
 SENT: tuple[type[Message], ...] = (
     Entry,

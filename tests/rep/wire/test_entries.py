@@ -11,8 +11,8 @@ from engine.format.entry_types import COMMIT, INS_LN_TX
 from engine.log.entry import LogEntry
 from engine.rep.wire import feeder, log_file_feeder
 from engine.rep.wire.entries import WireEntry, dtvlsn_of, for_replication, same_entry
-from tests.golden_logs import read as read_log
-from tests.rep.wire.recordings import HOME, Player, files, read
+from tests.support.groups.recordings import HOME, Player, files, read
+from tests.support.logs.golden_logs import read as read_log
 
 
 @cache

@@ -10,8 +10,8 @@ import pytest
 from engine.errors import FormatError
 from engine.rep.wire.messages import Message
 from engine.rep.wire.services import encode_service_request
-from tests.rep.wire.recordings import HOME, Player, encoded, files, read
 from tests.rep.wire.short_forms import short
+from tests.support.groups.recordings import HOME, Player, encoded, files, read
 
 SCENARIOS = sorted(path.parent.name for path in HOME.glob("*/manifest.json"))
 

@@ -21,9 +21,9 @@ from engine.rescue.repair.undo import undo_repair
 from engine.storage.disk import DiskStorage
 from engine.storage.saved_bytes import SavingStorage
 from engine.storage.sidecar import DirectoryBeside
-from tests.cli.fixtures import copy_of
-from tests.oracle.environments import named
 from tests.support.children import child
+from tests.support.environments.copies import copy_of
+from tests.support.environments.oracle import named
 
 HALTED = "je-18.3.20/schema-crash"
 DAMAGED = "je-18.3.20/corrupt-middle"

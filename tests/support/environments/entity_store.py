@@ -4,7 +4,7 @@
 
     javac -cp JE -d OUT tests/contents/Everything.java
     java -cp JE:OUT Everything ENV > SAID
-    python -m tests.contents.entity_store ENV SAID
+    python -m tests.support.environments.entity_store ENV SAID
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
 from engine.verify.environment import LEVELS, verify_environment
 from engine.verify.report import NOTE
-from tests.db.workload import State, Workload, contents, open_env
+from tests.support.environments.workload import State, Workload, contents, open_env
 
 
 class Modelled:

@@ -6,8 +6,8 @@ import gzip
 from pathlib import Path
 from typing import Any
 
-from tests import corpus
-from tests.oracle.environments import Environment
+from tests.support import corpus
+from tests.support.environments.oracle import Environment
 
 
 def copy_of(environment: Environment, target: Path) -> Path:

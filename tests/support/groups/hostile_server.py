@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from engine.rep.peers import DisconnectedError
 from engine.rep.wire.log_file_feeder import SERVICE
-from tests.rep.changes.group_double import GroupDouble, NodeDouble, StreamConnection
-from tests.rep.client.copy_server import CopyConnection, CopyServer
+from tests.support.groups.copy_server import CopyConnection, CopyServer
+from tests.support.groups.group_double import GroupDouble, NodeDouble, StreamConnection
 from tests.support.waiting import PATIENCE_S
 
 _PAUSE_S = 0.01

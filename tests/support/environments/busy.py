@@ -16,7 +16,7 @@ from engine.db.environment import Environment
 from engine.db.transaction import Transaction
 from engine.storage.base import Storage
 from engine.txn.txn import TxnState
-from tests.db.workload import SMALL, State, Workload
+from tests.support.environments.workload import SMALL, State, Workload
 
 _RUN: Final = 9
 

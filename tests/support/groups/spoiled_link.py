@@ -8,7 +8,7 @@ import socket
 import threading
 from collections.abc import Iterator
 
-from tests.support.hostile_server import Mischief
+from tests.support.groups.hostile_server import Mischief
 from tests.support.waiting import PATIENCE_S
 
 _PAUSE_S = 0.01

@@ -19,7 +19,7 @@ from engine.log.reader import FileReader
 from engine.log.window import WINDOW_BYTES
 from engine.storage.memory import MemoryStorage
 
-GOLDEN = Path(__file__).resolve().parent / "golden"
+GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 EXPECTED: dict[str, dict[str, Any]] = json.loads((GOLDEN / "expected.json").read_text())
 VERSIONS = range(6, 27)
 

@@ -16,9 +16,8 @@ from engine.log.entry import Damage, LogEntry
 from engine.log.files import list_log_files
 from engine.log.reader import FileReader
 from engine.storage.disk import DiskStorage
-from tests import corpus
-
-from .printlog import parse, parse_tail
+from tests.support import corpus
+from tests.support.logs.printlog import parse, parse_tail
 
 FIXTURES = corpus.path() / "je"
 

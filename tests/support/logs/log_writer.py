@@ -16,7 +16,7 @@ from engine.storage.memory import MemoryStorage
 from engine.verify.environment import verify_environment
 from engine.verify.log import LEVELS
 from engine.verify.report import Finding, Report
-from tests.golden_logs import LogMaker, entries, golden_files, offsets_and_sizes, read
+from tests.support.logs.golden_logs import LogMaker, entries, golden_files, offsets_and_sizes, read
 
 Files = dict[str, bytes]
 SIX_FILES = "je-17/torn-cut-mid"

@@ -23,7 +23,7 @@ from engine.rep.wire.log_file_feeder import LOG_FILES, SERVICE, FileStart, Serve
 from engine.rep.wire.messages import Message, Table
 from engine.rep.wire.node_state import NODE_STATE
 from engine.rep.wire.services import Status
-from tests import corpus
+from tests.support import corpus
 
 HOME = corpus.path() / "je-ha-wire"
 BINARY = {table.service: table for table in (FEEDER, LOG_FILES, NODE_STATE)}

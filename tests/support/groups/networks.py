@@ -11,7 +11,7 @@ from functools import cache
 
 from engine.rep.client.connection import Address, Connection, Network
 from engine.rep.peers import DisconnectedError
-from tests.rep.wire.recordings import HOME, Recording, files, read
+from tests.support.groups.recordings import HOME, Recording, files, read
 
 # What differs between two clients that ask the same: the name that a node is not asked by, the group that is wrong.
 _SAME = ((rb"STATEREQ\|[^|\n]*", b"STATEREQ|?"), (rb"\|OTHER\|", b"|?|"))

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 
 from engine.rep.peers import DisconnectedError
-from tests.rep.changes.group_double import GroupDouble, NodeDouble, StreamConnection
+from tests.support.groups.group_double import GroupDouble, NodeDouble, StreamConnection
 from tests.support.waiting import PATIENCE_S
 
 _PAUSE_S = 0.02

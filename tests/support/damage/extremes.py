@@ -1,7 +1,8 @@
 """Logs with one number of one entry at an extreme and all checksums right, under limits of memory and CPU time.
 
-A worker process (``python -m tests.fuzz.extremes ENV ...``) sets its own limits, then makes one log after the other and
-runs commands on each. It prints the case before it runs it, so that the last line names the case that ended it.
+A worker process (``python -m tests.support.damage.extremes ENV ...``) sets its own limits, then makes one log after the
+other and runs commands on each. It prints the case before it runs it, so that the last line names the case that ended
+it.
 
 Each number of a record is forged in turn: fields of the record and of the records in it, the VLSN and the previous
 offset of the header, and, in records of JE's own databases, the numbers of the value and the key. The forged entry
@@ -34,8 +35,8 @@ from engine.log.files import list_log_files
 from engine.log.reader import FileReader
 from engine.storage.disk import DiskStorage
 from jetool.frame import exits
-from tests.golden_logs import EXPECTED, GOLDEN
-from tests.harness import run
+from tests.support.harness import run
+from tests.support.logs.golden_logs import EXPECTED, GOLDEN
 
 ROOM_BYTES: Final = 2 << 30
 CASE_CPU_S: Final = 30

@@ -16,10 +16,10 @@ from jetool.frame import cli, exits, schemas, table
 from jetool.frame.command import Command
 from jetool.frame.groups import CommandGroup
 from jetool.output.shape import record_schema
-from tests import corpus
+from tests.support import corpus
 from tests.support.waiting import PATIENCE_S
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 class Result(NamedTuple):

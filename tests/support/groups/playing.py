@@ -24,9 +24,9 @@ from engine.rep.wire.log_file_feeder import SERVICE
 from engine.rep.wire.services import encode_service_request
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
-from tests.db.workload import SMALL
-from tests.rep.changes.group_double import HOST, GroupDouble, NodeDouble, recorded_entries
-from tests.rep.client.copy_server import CopyServer
+from tests.support.environments.workload import SMALL
+from tests.support.groups.copy_server import CopyServer
+from tests.support.groups.group_double import HOST, GroupDouble, NodeDouble, recorded_entries
 from tests.support.waiting import PATIENCE_S
 
 OPERATIONS = "database-operations/003-Feeder-n1.jsonl.gz"

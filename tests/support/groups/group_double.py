@@ -23,7 +23,7 @@ from engine.rep.wire.lines import Envelope, ProtocolErrorReply, TextMessage
 from engine.rep.wire.messages import Message
 from engine.rep.wire.node_state import NODE_STATE, NodeStateRequest, NodeStateResponse
 from engine.rep.wire.values import NameIdPair
-from tests.rep.wire.recordings import HOME, Player, read
+from tests.support.groups.recordings import HOME, Player, read
 
 NAME = "WIREGRP"
 UUID = (11, 22)

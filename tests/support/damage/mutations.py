@@ -32,10 +32,10 @@ from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.reader import FileReader
 from engine.storage.memory import MemoryStorage
-from tests import corpus
-from tests.fuzz.extremes import forged_entries
-from tests.golden_logs import GOLDEN
-from tests.verify.logs import Files
+from tests.support import corpus
+from tests.support.damage.extremes import forged_entries
+from tests.support.logs.golden_logs import GOLDEN
+from tests.support.logs.log_writer import Files
 
 # Larger environments take too long for what they add.
 _MOST_BYTES: Final = 400_000

@@ -9,9 +9,9 @@ does not notice, and ``tests.conftest`` refuses writes and fails the run when so
 
 Tests copy what they change (``copy``).
 
-    python -m tests.corpus                   unpack and print where it is
-    python -m tests.corpus list              names and digests, as sha256sum has them
-    python -m tests.corpus pack DIRECTORY    make the archive from a directory
+    python -m tests.support.corpus                   unpack and print where it is
+    python -m tests.support.corpus list              names and digests, as sha256sum has them
+    python -m tests.support.corpus pack DIRECTORY    make the archive from a directory
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
-ARCHIVE = Path(__file__).resolve().parent / "golden" / "environments.tar.xz"
+ARCHIVE = Path(__file__).resolve().parents[1] / "golden" / "environments.tar.xz"
 SUMS = "SHA256SUMS"
 
 

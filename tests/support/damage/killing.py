@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from tests.harness import run
+from tests.support.harness import run
 
 KILLED: Final = 99
 _CALLS: Final = ("pwrite", "ftruncate", "fsync", "replace", "rename", "unlink", "remove", "mkdir", "rmdir", "chmod")

@@ -102,7 +102,7 @@ def try_lines(data: bytes) -> list[TextMessage]:
 
 def write_streams(directory: Path) -> None:
     """Seeds: what each side sent in small recordings, after the service."""
-    from tests.rep.wire.recordings import files, read
+    from tests.support.groups.recordings import files, read
 
     for index, path in enumerate(files()):
         recording = read(path)
@@ -118,7 +118,7 @@ def write_streams(directory: Path) -> None:
 
 def write_lines(directory: Path) -> None:
     """Seeds: the lines of recordings."""
-    from tests.rep.wire.recordings import files, read
+    from tests.support.groups.recordings import files, read
 
     seen: set[bytes] = set()
     for index, path in enumerate(files()):
@@ -137,7 +137,7 @@ def write_lines(directory: Path) -> None:
 
 def write_changes(directory: Path) -> None:
     """Seeds: what feeders streamed in small recordings, from the first entry on."""
-    from tests.rep.wire.recordings import Player, files, read
+    from tests.support.groups.recordings import Player, files, read
 
     for index, path in enumerate(files()):
         recording = read(path)

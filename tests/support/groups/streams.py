@@ -15,7 +15,7 @@ from engine.log.reader import FileReader
 from engine.rep.group import form_group, lead_alone, may_form
 from engine.storage.base import Storage
 from engine.vlsn.scanner import ForwardScanner
-from tests.db.workload import SMALL, State
+from tests.support.environments.workload import SMALL, State
 
 
 def open_replicated(storage: Storage | Path, **changes: Any) -> Environment:

@@ -13,9 +13,9 @@ import pytest
 from engine.derby.format import instant
 from engine.derby.recovery.manager import DerbyRecoveryResult
 from engine.storage.memory import MemoryStorage
+from tests.support.tools import DERBY_JAR as JAR
+from tests.support.tools import needs
 from tests.support.waiting import PATIENCE_S
-from tests.tools import DERBY_JAR as JAR
-from tests.tools import needs
 
 HERE = Path(__file__).parent
 SWITCH_BYTES = 100_000

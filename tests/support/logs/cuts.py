@@ -13,7 +13,7 @@ from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.reader import FileReader
 from engine.storage.memory import MemoryStorage
-from tests.db.workload import State, contents, open_env
+from tests.support.environments.workload import State, contents, open_env
 
 
 class Marked(Protocol):

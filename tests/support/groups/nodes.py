@@ -19,7 +19,7 @@ from engine.rep.member.node import JoinedNode
 from engine.rep.status import Role
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
-from tests.db.workload import SMALL
+from tests.support.environments.workload import SMALL
 from tests.support.waiting import PATIENCE_S, eventually
 
 # Sockets that keep ports for the nodes of the latest tests.

@@ -1,0 +1,58 @@
+"""Helper modules of the tests: what more than one test package uses stands in ``tests.support``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from tests.support.modules import ROOT, tree_of
+
+TESTS = ROOT / "tests"
+# Programs for hours, whose parts another package's short tests run.
+DRILLS = {
+    "tests.cleaner.beside_je",
+    "tests.db.crash_points",
+    "tests.rescue.salvage_drill",
+    "tests.verify.level_drill",
+}
+
+
+@cache
+def _modules() -> dict[str, Path]:
+    return {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in TESTS.rglob("*.py")}
+
+
+def _imports() -> Iterator[tuple[str, str]]:
+    """(importing module, imported module) for every import of one test module by another."""
+    modules = _modules()
+    for name, path in modules.items():
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("tests"):
+                for alias in node.names:
+                    full = f"{node.module}.{alias.name}"
+                    yield name, full if full in modules else node.module
+
+
+def _package(module: str) -> str:
+    return ".".join(module.split(".")[:2])
+
+
+def test_shared_helpers_are_in_one_place() -> None:
+    shared = {
+        imported
+        for importing, imported in _imports()
+        if _package(importing) != _package(imported) and _package(imported) != "tests.support"
+        if not imported.rsplit(".", 1)[-1].startswith("test_")
+    }
+    assert shared <= DRILLS
+
+
+def test_support_rests_on_nothing_else() -> None:
+    found = {
+        (importing, imported)
+        for importing, imported in _imports()
+        if _package(importing) == "tests.support" and _package(imported) != "tests.support"
+    }
+    assert found == set()

@@ -1,0 +1,1 @@
+"""Failing storage, killed processes, and injured logs, trees and indexes."""

@@ -1,0 +1,1 @@
+"""Environments with a model, copies of real ones, and the directories of products."""

@@ -1,0 +1,1 @@
+"""Logs entry by entry: made, read, cut and written in words."""
