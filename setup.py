@@ -11,9 +11,9 @@ So these modules keep to what mypyc compiles, and to what means the same compile
 declare, no function replaced from outside, no class of theirs extended elsewhere, arguments of the types that they are
 annotated with, causes of errors by ``engine.errors.caused_by``. CI runs their tests on both builds.
 
-Six modules are C (``WRITTEN_IN_C``): the walks over headers, in which every pass over a log spends its time; what of a
-log may expire; maps of files, which have to survive SIGBUS; and what look-ups and scans do most: the slots of a BIN,
-the search among keys and the way from a root to a record, the data of a record. Nothing needs them to be there.
+One extension is written in C (``engine/native``): the walks over headers, in which every pass over a log spends its
+time; the search for expiring records; maps of files, which have to survive SIGBUS; and the inner loops of look-ups and
+scans: the slots of a BIN, the search among keys, the data of a record. Nothing needs it to be there.
 
 All or nothing, since mypyc makes one shared object for all modules and a small one for each, and a small one without
 the shared one cannot be imported. ``jetool --version`` says which build runs.
@@ -128,15 +128,8 @@ NATIVE = (
     "engine/verify/space.py",
     "engine/verify/tree.py",
 )
-# What Python cannot say, or not as fast. The pure build does without.
-WRITTEN_IN_C = (
-    "engine/format/fast/expirations.c",
-    "engine/format/fast/kernel.c",
-    "engine/format/fast/slots.c",
-    "engine/log/mapped_values.c",
-    "engine/storage/file_map.c",
-    "engine/tree/search.c",
-)
+# What Python cannot do, or not as fast.
+WRITTEN_IN_C = "engine/native"
 # The release that CI checks the sources with.
 COMPILER = "mypy[mypyc]==2.4.1"
 # CPU seconds that the C takes to compile, measured on the machine of CI.
@@ -159,7 +152,9 @@ def modules(directory: str) -> list[Extension]:
 
         # With -O2 the compiler takes half as long again, and no command line is measurably faster.
         compiled = mypycify(list(NATIVE), opt_level="1", debug_level="0", multi_file=True, target_dir=directory)
-        return list(compiled) + [Extension(name.removesuffix(".c").replace("/", "."), [name]) for name in WRITTEN_IN_C]
+        sources = sorted(str(path) for path in Path(WRITTEN_IN_C).glob("*.c"))
+        headers = sorted(str(path) for path in Path(WRITTEN_IN_C).glob("*.h"))
+        return [*compiled, Extension("engine.native.core", sources, depends=headers)]
     except (Exception, SystemExit) as error:
         _say_why_pure(error)
         return []

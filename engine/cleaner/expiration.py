@@ -16,7 +16,7 @@ Example: file 3 holds a record of 90 bytes for day 20,000 and two of 40 bytes fo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from engine.catalog.catalog import Catalog
 from engine.errors import DamageError, FormatError, NotFoundError
@@ -33,21 +33,16 @@ from engine.format.lsn import file_of, make_lsn, offset_of
 from engine.format.versions import EXPIRATION
 from engine.log.access import LogAccess
 from engine.log.passes import LogRange, RawEntry, picked_pieces, raw_at
-from engine.native import extension
+from engine.native import chosen
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.txn.payload import USER, Payload, PutMode
 from engine.txn.records import Records
 from engine.txn.txn import Durability, Txn
 
-if TYPE_CHECKING:
-    from engine.format.fast import expirations
-else:
-    expirations = extension("engine.format.fast.expirations")
-
 DATABASE_NAME: Final = "_jeExpiration"
 _IN_HOURS: Final = 1
-_sift: Final = expiration_scan.sift if expirations is None else expirations.sift
+_sift: Final = chosen("sift_expirations", expiration_scan.sift)
 
 
 class Lockers(Protocol):

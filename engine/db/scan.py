@@ -15,11 +15,11 @@ from engine.errors import DamageError, UnsupportedError
 from engine.format.entry.node import SLOT_EMBEDDED
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import TWO_PART_DUPLICATES
+from engine.native import records_of
 from engine.tree.bin_node import BIN, is_expired
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
-from engine.tree.native_nodes import records_of
 from engine.tree.tree import edge_bin, find_bin, find_plain, next_bin, slot_data, slot_values
 from engine.txn.lock_types import Grant, LockType
 from engine.txn.records import end_marker, gap_lsn

@@ -8,7 +8,7 @@ the damage never reaches the file. Files stay open, and their versions cached, u
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.errors import DamageError, JetoolError, NotFoundError, UnsupportedError
 from engine.format.entry.file_header import FILE_HEADER_BYTES, VERSION_AT
@@ -31,21 +31,13 @@ from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null, offset_of
 from engine.format.versions import is_supported
 from engine.log.entry import LogEntry, log_entry
 from engine.log.files import LogFile, log_file_name
-from engine.native import extension
+from engine.native import value_at, values_at
 from engine.storage.base import ReadFile, Storage
 from engine.storage.disk import map_of
 
 if TYPE_CHECKING:
-    from engine.storage import file_map
+    from engine.native import core
 
-# The maps of log files by file number, each with the log version of the file.
-_Maps = dict[int, tuple["file_map.FileMap", int]]
-# The extension in C; None in the pure build, which uses the code below.
-_mapped_values: Any = extension("engine.log.mapped_values")
-value_at: Callable[[_Maps, int, int, int], bytes | None] | None = getattr(_mapped_values, "value_at", None)
-values_at: Callable[[_Maps, list[int], list[int], list[int], int], list[bytes | None]] | None = getattr(
-    _mapped_values, "values_at", None
-)
 # Enough for most nodes of 128 slots.
 _FIRST_READ_BYTES: Final = 4096
 # Entries that are read together: the widest gap between two of them, and the most bytes in all.
@@ -100,8 +92,8 @@ class LogAccess:
         # A file that exists only in the writer's buffer so far.
         self._expected = -1
         self._open: dict[int, ReadFile] = {}
-        # Maps of the open files with their versions, for ``mapped_values``.
-        self._mapped: dict[int, tuple[file_map.FileMap, int]] = {}
+        # Maps of the open files with their versions, for ``value_at``.
+        self._mapped: dict[int, tuple[core.FileMap, int]] = {}
         self._versions: dict[int, int] = {}
         # Everything below this LSN is in the files; it only grows.
         self._in_files = 0

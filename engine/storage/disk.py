@@ -5,7 +5,7 @@ beside a live writer. Locks are POSIX range locks (``posix_locks``), as a JVM ta
 program exclude each other.
 
 Records and tree nodes are read by the hundred thousand, a few hundred bytes each. In the native build such reads use a
-map of the file (``file_map``), if memory for maps was allowed (``allow_maps``).
+map of the file (``engine.native``), if memory for maps was allowed (``allow_maps``).
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ from engine.native import extension
 from engine.storage.base import Lock, ReadFile, Stat, WriteFile
 
 if TYPE_CHECKING:
-    from engine.storage import file_map
-else:
-    file_map = extension("engine.storage.file_map")
+    from engine.native import core
 
 # Longer reads gain nothing from a map.
 _MAPPED_READ_BYTES: Final = 32 << 10
@@ -34,11 +32,11 @@ _READS_TO_MAP: Final = 64
 
 def allow_maps(size_bytes: int) -> None:
     """Set the memory limit for all file maps of the process; a higher limit set before stays."""
-    if file_map is not None and size_bytes > file_map.most_bytes():
-        file_map.keep_at_most(size_bytes)
+    if extension is not None and size_bytes > extension.most_bytes():
+        extension.keep_at_most(size_bytes)
 
 
-def map_of(file: ReadFile) -> file_map.FileMap | None:
+def map_of(file: ReadFile) -> core.FileMap | None:
     """The map that serves small reads of a file, if there is one."""
     return file.map if isinstance(file, _DiskFile) else None
 
@@ -176,7 +174,7 @@ class _DiskFile:
         self._path = path
         self._handle = handle
         self._name = name
-        self._map: file_map.FileMap | None = None
+        self._map: core.FileMap | None = None
         self._small_reads = 0
 
     @property
@@ -184,7 +182,7 @@ class _DiskFile:
         return self._path
 
     @property
-    def map(self) -> file_map.FileMap | None:
+    def map(self) -> core.FileMap | None:
         """The map that serves small reads."""
         return self._map
 
@@ -242,10 +240,10 @@ class _DiskFile:
 
     def _map_again(self, end: int) -> None:
         """Map the file, unless the current map already extends to ``end``."""
-        if file_map is not None and file_map.most_bytes() and (self._map is None or self._map.size < end):
+        if extension is not None and extension.most_bytes() and (self._map is None or self._map.size < end):
             # If the system cannot map the file (out of address space, a special file), reads continue without a map.
             with contextlib.suppress(OSError):
-                self._map = file_map.FileMap(self._handle)
+                self._map = extension.FileMap(self._handle)
 
     def close(self) -> None:
         self._map = None

@@ -15,7 +15,6 @@ Also here:
 * ``database_state``: the state of one database that the trees use
 * ``in_node``: an internal node in memory
 * ``keys``: key order: how stored keys become values that Python compares as the database does
-* ``native_nodes``: searches and slots of nodes in C, if the native build is present
 * ``node_log``: logging one node: delta or full, the update of its parent's slot, obsolete versions
 * ``order``: learning the order of a database from its nodes, if its Java class is not registered
 * ``spill``: changed nodes that the cache cannot hold while nothing can be logged

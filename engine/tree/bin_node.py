@@ -20,10 +20,10 @@ from typing import Final, NamedTuple
 from engine.format.entry.node import DIRTY, KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED, SLOT_TOMBSTONE
 from engine.format.expiration import DAY_MS, HOUR_MS
 from engine.format.lsn import NULL_LSN
+from engine.native import find
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
 from engine.tree.keys import Key
-from engine.tree.native_nodes import find as find_in_c
 
 DELETED: Final = KNOWN_DELETED | PENDING_DELETED
 BIN_HEIGHT: Final = 1
@@ -95,8 +95,8 @@ class BIN(IN):
 
     def find(self, key: Key) -> tuple[int, bool]:
         """The slot of a key, or its insertion point, and whether the key is there."""
-        if find_in_c is not None:
-            place = find_in_c(self.keys, key)
+        if find is not None:
+            place = find(self.keys, key)
             if place is not None:
                 return (place, True) if place >= 0 else (~place, False)
         index = bisect_left(self.keys, key)

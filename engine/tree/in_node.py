@@ -20,9 +20,9 @@ from typing import Final
 
 from engine.format.entry.node import LEVEL_MASK
 from engine.format.lsn import NULL_LSN
+from engine.native import covering
 from engine.tree.database_state import DatabaseState, Node
 from engine.tree.keys import Key
-from engine.tree.native_nodes import covering
 
 MAIN_LEVEL: Final = 0x10000
 MAPPING_LEVEL: Final = 0x20000

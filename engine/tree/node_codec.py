@@ -55,11 +55,11 @@ from engine.format.fast.bin import (
 )
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.versions import CREATION_TIMES, EXPIRATION, LN_KEY_FIRST, LONG_LSNS_ONLY, NODE_SIZES, WRITTEN_VERSION
+from engine.native import read_slots
 from engine.tree.bin_node import BIN, Times
 from engine.tree.database_state import DatabaseState, capacity
 from engine.tree.in_node import IN, LEAST_LSN
 from engine.tree.keys import PLAIN, Key
-from engine.tree.native_nodes import read_slots
 
 # compactMaxKeySize: a hint how JE may keep the keys in memory; without it JE determines that by itself.
 _NO_HINT: Final = -1

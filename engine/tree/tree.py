@@ -23,18 +23,16 @@ from engine.format.entry_types import (
 from engine.format.fast.ln import plain_data
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.log.entry import LogEntry
+from engine.native import ascends, covering, live_slot
 from engine.tree.bin_node import BIN
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
-from engine.tree.in_node import IN
+from engine.tree.in_node import IN, root_in_memory
 from engine.tree.keys import Key, LearnedOrder
-from engine.tree.native_nodes import ascends, prepare, record_at
 from engine.tree.node_codec import apply_delta, apply_old_delta, check_level, decode_usual, level_base, node_from
 from engine.tree.spill import is_spilled
 
 _MAX_LEVELS: Final = 64
-# Whether ``record_at`` can use the node classes; the pure build has no ``record_at``.
-_IS_PREPARED: Final = prepare is not None and prepare(IN, BIN)
 
 
 def fetch_node(ctx: TreeContext, db: DatabaseState, lsn: int) -> IN:
@@ -189,15 +187,21 @@ def find_plain(ctx: TreeContext, db: DatabaseState, key: Key) -> tuple[BIN | Non
 
     If there is no such record the slot is negative. If the BIN is None, the caller has to search with ``find_bin``.
     """
-    if record_at is None or not _IS_PREPARED:
+    node = root_in_memory(db)
+    if live_slot is None or covering is None or node is None:
         return None, -1, None
-    found = record_at(db.root, key)
+    while not isinstance(node, BIN):
+        slot = covering(node.keys, key)
+        below = node.kids[slot] if slot is not None and slot < len(node.kids) else None
+        if below is None:
+            return None, -1, None
+        node = below
+    found = live_slot(node.keys, node.lsns, node.states, node.values, node.expirations, key)
     if found is None:
         return None, -1, None
-    node: BIN = found[0]
     ctx.ticks += 1
     node.touched = ctx.ticks
-    return node, found[1], found[2]
+    return node, found[0], found[1]
 
 
 def edge_bin(ctx: TreeContext, db: DatabaseState, *, last: bool = False) -> BIN | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import sysconfig
 from collections import Counter
 from collections.abc import Callable, Iterable
 from importlib.util import find_spec
@@ -60,6 +61,11 @@ def _native_build() -> bool:
     return is_native()
 
 
+def _compiler() -> bool:
+    has_headers = Path(sysconfig.get_path("include"), "Python.h").exists()
+    return has_headers and shutil.which(os.environ.get("CC", "cc")) is not None
+
+
 def _ipv6() -> bool:
     try:
         socket.create_server(("::1", 0), family=socket.AF_INET6).close()
@@ -75,6 +81,7 @@ TOOLS = {
     "Derby": Tool(DERBY_JAR.exists, "apt-get install libderby-java, or DERBY_JAR"),
     "Derby's languages": Tool(DERBY_JAR.with_name("derbyLocale_ja_JP.jar").exists, "apt-get install libderby-java"),
     "browser": Tool(_program(*BROWSERS), "apt-get install chromium-headless-shell"),
+    "C compiler": Tool(_compiler, "apt-get install gcc, and the headers of Python"),
     "native build": Tool(_native_build, "a wheel built where there is a C compiler"),
     "atheris": Tool(_modules("atheris"), "pip install '.[dev]'"),
     "bash": Tool(_program("bash"), "apt-get install bash"),

@@ -11,7 +11,6 @@ fast                              general                                    dif
 ``header.sealed``, ``is_intact``  ``header.encode_entry``, ``examine``       ``tests/format/test_fast_headers.py``
 ``loops.check_plain``             ``header.examine``                         ``tests/format/test_fast_headers.py``
 ``loops.follow_links``, ``sift``  ``header.decode_header``                   ``tests/format/test_fast_headers.py``
-``kernel`` (native)               ``loops``                                  ``tests/format/test_kernel.py``
 ``ln.decode_plain_ln``            ``entry.ln.decode_ln``                     ``tests/format/test_fast_lns.py``
 ``ln`` single fields              ``entry.ln.decode_ln``                     ``tests/format/test_fast_lns.py``
 ``ln.encode_user_ln``             ``entry.ln.encode_ln``                     ``tests/format/test_fast_lns.py``
@@ -23,7 +22,6 @@ fast                              general                                    dif
 ``packed_ints``                   ``array.array``                            ``tests/inspect/test_from_bytes.py``
 ``filters``                       ``engine.inspect.selection``               ``tests/inspect/test_from_bytes.py``
 ``expiration_scan``               ``codecs.decode_body``                       ``tests/cleaner/test_expiration.py``
-``expirations`` (native)          ``expiration_scan``                        ``tests/format/test_expirations.py``
 ``file_summary``                  ``entry.ln_content.read_file_summary_ln``  ``tests/format/test_real_logs.py``
 ``bin``, ``encode_usual``         ``entry.node``, ``tree.node_codec``        ``tests/tree/test_fast_codec.py``
 ``LNBlock``                       ``entry.ln.encode_ln``                     ``tests/pipeline/test_load_blocks.py``
@@ -31,9 +29,9 @@ fast                              general                                    dif
 ================================  =========================================  ========================================
 
 The last three are located with the code for trees and numpy (``tree.node_codec``, ``pipeline.load.blocks``), and take
-layouts and flags from here.
+layouts and flags from here. Functions in C are in ``engine.native``, their differential tests in ``tests/native``.
 
 Also here:
 
-* ``walks``: the loops that walk a buffer, chosen once: those of ``loops`` or the compiled ones of ``kernel``
+* ``walks``: the loops that walk a buffer: those in C (``engine.native``), or in the pure build those of ``loops``
 """

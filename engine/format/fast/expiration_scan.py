@@ -5,7 +5,7 @@ numbers. Entries that are left out have no expiration. Entries that are kept may
 ``cleaner.expiration`` decodes them and decides. A head that does not fit its body is kept, so that the decoder reports
 the error.
 
-Twins: ``expirations``, the same in C in the native build, and ``codecs.decode_body``, which corresponds to keeping
+Twins: ``sift_expirations`` of ``engine.native``, and ``codecs.decode_body``, which corresponds to keeping
 every entry. ``cleaner.expiration``, the only user, chooses.
 
 Example, a delta of v17: ``05 | lsn | lsn | ff | ...`` belongs to database 5, has two earlier versions, and the base -1,

@@ -8,7 +8,7 @@ and VLSNs, ``follow_links`` goes from header to header and computes no checksum.
 it picks the entries of some types out of bytes that have been checked before. ``pick_open`` picks the LNs of
 transactions that have not ended.
 
-General twin: ``header.examine``, entry by entry. ``kernel`` has the same loops in C, for the native build; ``walks``
+General twin: ``header.examine``, entry by entry. ``engine.native`` has the same loops in C; ``walks``
 chooses between the two.
 
 The loops touch each byte at most once. ``check_plain`` counts per pair of type and flags (``Sizes``), which is enough

@@ -1,26 +1,20 @@
-"""The loops that walk a buffer, chosen once: those of ``loops`` or the compiled ones of ``kernel``.
+"""The loops that walk a buffer: those in C (``engine.native``), or in the pure build those of ``loops``.
 
-Both follow the same rules, which ``loops`` documents, and give the same results. Either the whole native build is
-present and used, or none of it.
+Both follow the same rules, which ``loops`` documents, and give the same results.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from engine.format.fast.header import PAIRS, plain_pairs, vlsn_bits
 from engine.format.fast.loops import Sizes, check_plain, follow_links
 from engine.format.fast.loops import pick_open as pick_open_plain
 from engine.format.fast.loops import sift as sift_plain
 from engine.format.header import FLAGS_AT, TYPE_AT
-from engine.native import extension
-
-if TYPE_CHECKING:
-    from engine.format.fast import kernel
-else:
-    kernel = extension("engine.format.fast.kernel")
+from engine.native import chosen, extension
 
 # Entries, bytes of items, smallest item, largest item.
 Tally = tuple[int, int, int, int]
@@ -29,9 +23,9 @@ _LEAST_OF_NONE: Final = 1 << 40
 _NOTHING_YET: Final = (0, 0, _LEAST_OF_NONE, 0)
 
 
-follow = follow_links if kernel is None else kernel.follow
-sift = sift_plain if kernel is None else kernel.sift
-pick_open = pick_open_plain if kernel is None else kernel.pick_open
+follow = chosen("follow", follow_links)
+sift = chosen("sift", sift_plain)
+pick_open = chosen("pick_open", pick_open_plain)
 
 
 class Walk:
@@ -59,20 +53,26 @@ class Walk:
 
 
 class NativeWalk:
-    """Like ``Walk``, using the kernel."""
+    """Like ``Walk``, in C.
 
-    def __init__(self, version: int) -> None:
+    Arguments:
+        version: log version of the file.
+        walk: ``engine.native.core.walk``.
+    """
+
+    def __init__(self, version: int, walk: Callable[..., tuple[int, int, int]]) -> None:
+        self._walk = walk
         self._plain = plain_pairs(version)
         self._with_vlsn = vlsn_bits(version)
         self._slots = array("q", [0]) * PAIRS
         self._pairs: list[int] = []
-        # Slot 0 makes the kernel stop the walk.
+        # Slot 0 stops the walk.
         self._tallies = array("q", _NOTHING_YET)
 
     def check(self, data: bytes, pos: int, base: int, prev_offset: int, last_vlsn: int) -> tuple[int, int, int]:
         """See ``Walk.check``."""
         while True:
-            pos, prev_offset, last_vlsn = kernel.walk(
+            pos, prev_offset, last_vlsn = self._walk(
                 data, pos, base, prev_offset, last_vlsn, self._with_vlsn, self._slots, self._tallies
             )
             if not self._meet(data, pos):
@@ -101,4 +101,4 @@ class NativeWalk:
 
 def walk_of(version: int) -> Walk | NativeWalk:
     """A walk over files of a log version; the faster implementation that is available."""
-    return Walk(version) if kernel is None else NativeWalk(version)
+    return Walk(version) if extension is None else NativeWalk(version, extension.walk)

@@ -1,4 +1,4 @@
-/* Small reads of a file through a map of it: engine.storage.file_map, described in file_map.pyi.
+/* Small reads of a file through a map of it: FileMap, described in core.pyi.
  *
  * A pread of a hundred bytes costs more than a microsecond, most of it for the system call; a copy from a map costs a
  * twentieth of that. A map differs from pread in three ways, each handled here:
@@ -10,7 +10,7 @@
  * - Pages that were touched count as memory of the process. Chunks are counted over all maps; if there are too many,
  *   all maps release their pages, which stay in the page cache.
  */
-#include "file_map.h"
+#include "core.h"
 #include <setjmp.h>
 #include <signal.h>
 #include <string.h>
@@ -65,8 +65,8 @@ static int is_guarded(void)
     return done;
 }
 
-/* Copy out of a map; 0 if a page of it is not available. */
-static int copied(char *to, const char *from, size_t length)
+/* See core.h. */
+int copied_from_map(char *to, const char *from, size_t length)
 {
     sigjmp_buf here;
     if (sigsetjmp(here, 0)) {
@@ -109,8 +109,8 @@ static int is_within(const FileMap *map, size_t offset, size_t length)
     return map->base && length <= map->size && offset <= map->size - length;
 }
 
-/* See file_map.h. */
-static const char *place(PyObject *object, size_t offset, size_t length)
+/* See core.h. */
+const char *place_in_map(PyObject *object, size_t offset, size_t length)
 {
     FileMap *map = (FileMap *)object;
     if (!length || !is_within(map, offset, length)) {
@@ -147,7 +147,7 @@ static PyObject *FileMap_read(FileMap *map, PyObject *const *args, Py_ssize_t co
         Py_RETURN_NONE;
     }
     PyObject *data = PyBytes_FromStringAndSize(NULL, length);
-    if (data && !copied(PyBytes_AS_STRING(data), map->base + offset, (size_t)length)) {
+    if (data && !copied_from_map(PyBytes_AS_STRING(data), map->base + offset, (size_t)length)) {
         Py_DECREF(data);
         Py_RETURN_NONE;
     }
@@ -226,7 +226,7 @@ static PyObject *FileMap_size(FileMap *map, void *Py_UNUSED(ignored))
     return PyLong_FromSize_t(map->size);
 }
 
-static PyObject *keep_at_most(PyObject *Py_UNUSED(module), PyObject *bytes)
+PyObject *keep_at_most(PyObject *Py_UNUSED(module), PyObject *bytes)
 {
     size_t most = PyLong_AsSize_t(bytes);
     if (most == (size_t)-1 && PyErr_Occurred()) {
@@ -239,12 +239,12 @@ static PyObject *keep_at_most(PyObject *Py_UNUSED(module), PyObject *bytes)
     Py_RETURN_NONE;
 }
 
-static PyObject *most_bytes(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+PyObject *most_bytes(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
     return PyLong_FromSize_t(most_chunks << CHUNK_BITS);
 }
 
-static PyObject *kept_bytes(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
+PyObject *kept_bytes(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(ignored))
 {
     return PyLong_FromSize_t(seen_chunks << CHUNK_BITS);
 }
@@ -260,9 +260,9 @@ static PyGetSetDef FileMap_attributes[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 
-static PyTypeObject FileMap_type = {
+PyTypeObject file_map_type = {
     PyVarObject_HEAD_INIT(NULL, 0)
-    .tp_name = "engine.storage.file_map.FileMap",
+    .tp_name = "engine.native.core.FileMap",
     .tp_basicsize = sizeof(FileMap),
     .tp_flags = Py_TPFLAGS_DEFAULT,
     .tp_new = FileMap_new,
@@ -270,31 +270,3 @@ static PyTypeObject FileMap_type = {
     .tp_methods = FileMap_methods,
     .tp_getset = FileMap_attributes,
 };
-
-static PyMethodDef functions[] = {
-    {"keep_at_most", keep_at_most, METH_O, NULL},
-    {"most_bytes", most_bytes, METH_NOARGS, NULL},
-    {"kept_bytes", kept_bytes, METH_NOARGS, NULL},
-    {NULL, NULL, 0, NULL},
-};
-
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "file_map", .m_size = -1, .m_methods = functions,
-};
-
-static FileMapCalls calls = {.type = &FileMap_type, .place = place, .copied = copied};
-
-PyMODINIT_FUNC PyInit_file_map(void)
-{
-    PyObject *module = PyModule_Create(&definition);
-    PyObject *capsule = PyCapsule_New(&calls, FILE_MAP_CALLS, NULL);
-    if (!module || !capsule || PyType_Ready(&FileMap_type) < 0
-        || PyModule_AddObjectRef(module, "FileMap", (PyObject *)&FileMap_type) < 0
-        || PyModule_AddObjectRef(module, "calls", capsule) < 0) {
-        Py_XDECREF(capsule);
-        Py_XDECREF(module);
-        return NULL;
-    }
-    Py_DECREF(capsule);
-    return module;
-}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import mmap
 import os
 import random
@@ -13,13 +12,13 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 from engine.storage.disk import DiskStorage, allow_maps
+from tests.support.native_core import native_core
 from tests.support.tools import needs
 
 if TYPE_CHECKING:
-    from engine.storage import file_map
+    from engine.native import core
 else:
-    needs("native build")
-    file_map = importlib.import_module("engine.storage.file_map")
+    core = native_core()
 
 _CHUNK: Final = 64 << 10
 _CONTENT: Final = random.Random(1).randbytes(10 * _CHUNK + 1234)
@@ -28,11 +27,18 @@ _CONTENT: Final = random.Random(1).randbytes(10 * _CHUNK + 1234)
 @pytest.fixture(autouse=True)
 def bound() -> Iterator[None]:
     """What an environment allows when it is open."""
-    before = file_map.most_bytes()
-    allow_maps(64 << 20)
-    assert file_map.most_bytes() == max(before, 64 << 20)
+    before = core.most_bytes()
+    core.keep_at_most(64 << 20)
     yield
-    file_map.keep_at_most(before)
+    core.keep_at_most(before)
+
+
+def test_a_higher_limit_stays() -> None:
+    needs("native build")
+    allow_maps(32 << 20)
+    assert core.most_bytes() == 64 << 20
+    allow_maps(96 << 20)
+    assert core.most_bytes() == 96 << 20
 
 
 @pytest.fixture
@@ -44,10 +50,10 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def mapped(path: Path) -> Iterator[file_map.FileMap]:
+def mapped(path: Path) -> Iterator[core.FileMap]:
     """A map of it, of which each chunk has been read once."""
     handle = os.open(path, os.O_RDONLY)
-    made = file_map.FileMap(handle)
+    made = core.FileMap(handle)
     # The map needs the descriptor no longer.
     os.close(handle)
     for chunk in range(0, len(_CONTENT), _CHUNK):
@@ -56,7 +62,7 @@ def mapped(path: Path) -> Iterator[file_map.FileMap]:
     made.close()
 
 
-def test_it_reads_what_pread_reads(mapped: file_map.FileMap) -> None:
+def test_it_reads_what_pread_reads(mapped: core.FileMap) -> None:
     places = random.Random(2)
     for _ in range(2000):
         length = places.randrange(1, 40_000)
@@ -69,13 +75,13 @@ def test_it_reads_what_pread_reads(mapped: file_map.FileMap) -> None:
     ("offset", "length"),
     [(len(_CONTENT) - 3, 4), (len(_CONTENT), 1), (-1, 3), (0, -1), (3, 0), (1 << 60, 1 << 60), (1, 1 << 62)],
 )
-def test_what_is_not_in_the_file_is_left_to_pread(mapped: file_map.FileMap, offset: int, length: int) -> None:
+def test_what_is_not_in_the_file_is_left_to_pread(mapped: core.FileMap, offset: int, length: int) -> None:
     assert mapped.read(offset, length) is None
 
 
 def test_a_chunk_is_read_from_the_file_first(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
-    made = file_map.FileMap(handle)
+    made = core.FileMap(handle)
     assert made.read(_CHUNK - 2, 4) is None
     assert made.read(_CHUNK - 2, 4) == _CONTENT[_CHUNK - 2 : _CHUNK + 2]
     # Of the chunk after those two nobody has read yet.
@@ -84,51 +90,51 @@ def test_a_chunk_is_read_from_the_file_first(path: Path) -> None:
     os.close(handle)
 
 
-def test_a_file_that_shrinks_ends_nothing(path: Path, mapped: file_map.FileMap) -> None:
+def test_a_file_that_shrinks_ends_nothing(path: Path, mapped: core.FileMap) -> None:
     os.truncate(path, 2 * _CHUNK)
     for _ in range(3):
         assert mapped.read(5 * _CHUNK, 100) is None
         assert mapped.read(_CHUNK, 100) == _CONTENT[_CHUNK : _CHUNK + 100]
 
 
-def test_a_file_that_grows_again_has_what_it_has_now(path: Path, mapped: file_map.FileMap) -> None:
+def test_a_file_that_grows_again_has_what_it_has_now(path: Path, mapped: core.FileMap) -> None:
     os.truncate(path, 0)
     assert mapped.read(0, 10) is None
     path.write_bytes(_CONTENT[::-1])
     assert mapped.read(0, 10) == _CONTENT[:-11:-1]
 
 
-def test_memory_is_bounded(mapped: file_map.FileMap) -> None:
-    held = file_map.kept_bytes()
+def test_memory_is_bounded(mapped: core.FileMap) -> None:
+    held = core.kept_bytes()
     assert held >= 11 * _CHUNK
-    file_map.keep_at_most(4 * _CHUNK)
-    assert file_map.kept_bytes() == 0
+    core.keep_at_most(4 * _CHUNK)
+    assert core.kept_bytes() == 0
     for chunk in range(0, len(_CONTENT), _CHUNK):
         assert mapped.read(chunk, 1) is None
-        assert file_map.kept_bytes() <= 4 * _CHUNK
+        assert core.kept_bytes() <= 4 * _CHUNK
     # The last ones are still held.
     assert mapped.read(len(_CONTENT) - 1, 1) == _CONTENT[-1:]
 
 
-def test_a_closed_map_answers_nothing(mapped: file_map.FileMap) -> None:
-    held = file_map.kept_bytes()
+def test_a_closed_map_answers_nothing(mapped: core.FileMap) -> None:
+    held = core.kept_bytes()
     mapped.close()
-    assert held - file_map.kept_bytes() == 11 * _CHUNK
+    assert held - core.kept_bytes() == 11 * _CHUNK
     mapped.close()
     assert mapped.read(0, 1) is None
 
 
 def test_an_empty_file_and_no_file(tmp_path: Path) -> None:
     handle = os.open(tmp_path / "empty", os.O_RDWR | os.O_CREAT)
-    empty = file_map.FileMap(handle)
+    empty = core.FileMap(handle)
     assert empty.size == 0
     assert empty.read(0, 1) is None
     os.close(handle)
     with pytest.raises(OSError, match="descriptor"):
-        file_map.FileMap(handle)
+        core.FileMap(handle)
 
 
-def test_a_child_of_a_fork_reads_on(path: Path, mapped: file_map.FileMap) -> None:
+def test_a_child_of_a_fork_reads_on(path: Path, mapped: core.FileMap) -> None:
     os.truncate(path, _CHUNK)
     child = os.fork()
     if child == 0:
@@ -138,20 +144,22 @@ def test_a_child_of_a_fork_reads_on(path: Path, mapped: file_map.FileMap) -> Non
 
 
 def test_nobody_has_allowed_for_it(path: Path, tmp_path: Path) -> None:
-    file_map.keep_at_most(0)
+    core.keep_at_most(0)
     file = DiskStorage(tmp_path).open(path.name)
     for offset in range(500):
         assert file.read(offset, 9) == _CONTENT[offset : offset + 9]
-    assert file_map.kept_bytes() == 0
+    assert core.kept_bytes() == 0
     file.close()
 
 
 def test_a_file_of_the_storage(path: Path, tmp_path: Path) -> None:
     """Reads, growth, cuts and writes through the seam, so often that the file is mapped, and mapped anew."""
+    needs("native build")
+    allow_maps(64 << 20)
     content = bytearray(_CONTENT)
     places = random.Random(3)
     file = DiskStorage(tmp_path).open_rw(path.name)
-    held = file_map.kept_bytes()
+    held = core.kept_bytes()
     for number in range(4000):
         offset, length = places.randrange(len(content) + 50), places.randrange(300)
         assert file.read(offset, length) == content[offset : offset + length]
@@ -165,6 +173,6 @@ def test_a_file_of_the_storage(path: Path, tmp_path: Path) -> None:
         elif number % 100 == 99:
             file.write(offset % 1000, b"written")
             content[offset % 1000 : offset % 1000 + 7] = b"written"
-    assert file_map.kept_bytes() > held
+    assert core.kept_bytes() > held
     file.close()
-    assert file_map.kept_bytes() == held
+    assert core.kept_bytes() == held

@@ -1,10 +1,7 @@
-/* What the modules that are C share: numbers of the format from the Python module that is their home, numbers of four
- * bytes, and checksums of entries.
- */
+/* Numbers of the format from the Python modules that define them, little-endian integers, and checksums of entries. */
 #ifndef JETOOL_ENTRIES_H
 #define JETOOL_ENTRIES_H
-#define PY_SSIZE_T_CLEAN
-#include <Python.h>
+#include "core.h"
 #include <stdint.h>
 #ifdef __SSE2__
 #include <emmintrin.h>
@@ -21,13 +18,15 @@ static inline int take_number(const char *module, const char *name, long *to)
     return !PyErr_Occurred();
 }
 
-/* A number of the format and where it goes. */
+/* A number of the format and where it goes; each file has an array ``from_format`` of them. */
 typedef struct {
     const char *module, *name;
     long *to;
 } Number;
 
-#define TAKE_NUMBERS(numbers) take_numbers(numbers, sizeof(numbers) / sizeof *(numbers))
+/* Whether the numbers of a file are there; the first call takes them. 0 with an error set if one is missing. Every
+ * function that Python calls and that uses such a number begins with this. */
+#define READY() (has_numbers || (has_numbers = take_numbers(from_format, sizeof from_format / sizeof *from_format)))
 
 static inline int take_numbers(const Number *numbers, size_t count)
 {

@@ -1,8 +1,7 @@
-"""The kernel's walks and those of ``loops`` agree on intact and on damaged buffers."""
+"""The walks in C and those of ``loops`` agree on intact and on damaged buffers."""
 
 from __future__ import annotations
 
-import importlib
 from array import array
 from collections.abc import Callable
 from pathlib import Path
@@ -34,13 +33,13 @@ from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.log.check import STOP_AT_FIRST
 from tests.support.logs.golden_logs import GOLDEN
+from tests.support.native_core import native_core
 from tests.support.tools import needs
 
 if TYPE_CHECKING:
-    from engine.format.fast import kernel
+    from engine.native import core
 else:
-    needs("native build")
-    kernel = importlib.import_module("engine.format.fast.kernel")
+    core = native_core()
 
 LOGS = {
     6: GOLDEN / "je-6",
@@ -74,10 +73,10 @@ def walked(walk: Walk | NativeWalk, data: bytes, start: tuple[int, int, int], wi
 
 def agree(version: int, data: bytes, pos: int, prev: int, last: int) -> bool:
     """Both walks stop at the same place for the same reason, and both loops follow the same links."""
-    one, other = Walk(version), NativeWalk(version)
+    one, other = Walk(version), NativeWalk(version, core.walk)
     arguments = data, pos, len(data), 0, prev, last, steps(version)
     # The second round meets pairs that are known.
-    return kernel.follow(*arguments) == follow_links(*arguments) and all(
+    return core.follow(*arguments) == follow_links(*arguments) and all(
         walked(one, data, (pos, prev, last), with_bytes) == walked(other, data, (pos, prev, last), with_bytes)
         for with_bytes in (True, False)
     )
@@ -113,7 +112,7 @@ def test_entries_are_picked_by_type_and_flags(source: st.DataObject) -> None:
         stopped = place + total
         if action & STOP:
             break
-    for walk in (sift, kernel.sift):
+    for walk in (sift, core.sift):
         assert sifted(walk, data, places[first], places[last], actions, version) == (stopped, expected, counted)
 
 
@@ -132,11 +131,12 @@ def test_lns_of_open_transactions_are_picked(source: st.DataObject) -> None:
     arguments = cut, by_type * 256, header_lengths(version), source.draw(st.sampled_from((1, 2))), 0x20, chunks, bits
     found: list[int] = []
     others: list[int] = []
-    assert pick_open(*arguments, found) == kernel.pick_open(*arguments, others)
+    assert pick_open(*arguments, found) == core.pick_open(*arguments, others)
     assert found == others
 
 
-def test_the_native_build_is_what_is_tested() -> None:
+def test_the_native_build_walks_in_c() -> None:
+    needs("native build")
     assert isinstance(walk_of(17), NativeWalk)
 
 
@@ -173,16 +173,14 @@ def test_vlsns_are_signed() -> None:
         data[stream[3] + 21] = byte
         assert agree(17, bytes(data), stream[2], 0, 0)
         arguments = bytes(data), stream[2], len(data), 0, decode_header(bytes(data), stream[2], 17).prev_offset, 0
-        assert kernel.follow(*arguments, steps(17))[3] == (
-            1 if byte >= 0x80 else follow_links(*arguments, steps(17))[3]
-        )
+        assert core.follow(*arguments, steps(17))[3] == (1 if byte >= 0x80 else follow_links(*arguments, steps(17))[3])
 
 
-def test_check_plain_counts_what_the_kernel_counts() -> None:
+def test_both_walks_count_the_same() -> None:
     data = files(17)[0]
     sizes = Sizes(17)
     stopped = check_plain(data, 0, 0, 0, STOP_AT_FIRST, vlsn_bits(17), sizes)
-    walk = NativeWalk(17)
+    walk = NativeWalk(17, core.walk)
     assert walk.check(data, 0, 0, 0, STOP_AT_FIRST) == stopped
     counted = {pair: tally[0] for pair, tally in walk.take(True)}
     assert counted == {pair: len(found) for pair, found in sizes.by_pair.items() if found}
@@ -198,30 +196,30 @@ def test_the_sum_is_that_of_zlib(length: int, fill: bytes) -> None:
         EntryHeader(checksum=0, type_number=COMMIT, flags=0, prev_offset=0, item_size=length, vlsn=NULL_VLSN), body, 17
     )
     assert int.from_bytes(entry[:4], "little") == adler32(entry[4:])
-    assert NativeWalk(17).check(entry, 0, 500, 0, 0) == (len(entry), 500, 0)
+    assert NativeWalk(17, core.walk).check(entry, 0, 500, 0, 0) == (len(entry), 500, 0)
     for at in {*range(4, 14), len(entry) - 1, len(entry) // 2}:
         damaged = bytearray(entry)
         damaged[at] ^= 0x10
-        assert NativeWalk(17).check(bytes(damaged), 0, 500, 0, 0) == (0, 0, 0)
+        assert NativeWalk(17, core.walk).check(bytes(damaged), 0, 500, 0, 0) == (0, 0, 0)
 
 
 def test_what_it_cannot_take_is_refused() -> None:
     data, numbers = b"\0" * 40, no_tallies()
     with pytest.raises(TypeError):
-        kernel.walk(bytearray(data), 0, 0, 0, 0, 0, numbers, numbers)  # type: ignore[arg-type]
+        core.walk(bytearray(data), 0, 0, 0, 0, 0, numbers, numbers)  # type: ignore[arg-type]
     with pytest.raises(TypeError):
-        kernel.walk(data, 0, 0, 0, 0, 0, array("i", [0]), numbers)
+        core.walk(data, 0, 0, 0, 0, 0, array("i", [0]), numbers)
     with pytest.raises(TypeError):
-        kernel.follow(data, 0, len(data), 0, 0, 0, [1])
+        core.follow(data, 0, len(data), 0, 0, 0, [1])
     with pytest.raises(OverflowError):
-        kernel.sift(data, 1 << 70, len(data), [0] * 0x10000, header_lengths(17), [], numbers)
+        core.sift(data, 1 << 70, len(data), [0] * 0x10000, header_lengths(17), [], numbers)
     with pytest.raises(TypeError):
-        kernel.pick_open(data, [0], header_lengths(17), 2, 0x20, {}, 8, [])
+        core.pick_open(data, [0], header_lengths(17), 2, 0x20, {}, 8, [])
     with pytest.raises(TypeError):
-        kernel.pick_open(data, [0] * 0x10000, header_lengths(17), 2, 0x20, {}, 64, [])
+        core.pick_open(data, [0] * 0x10000, header_lengths(17), 2, 0x20, {}, 64, [])
     entry = PLAIN_HEADER.pack(0, COMMIT, 0, 4) + b"\0\0\0\0"
     with pytest.raises(TypeError):
-        kernel.pick_open(entry, [LOOK] * 0x10000, header_lengths(17), 2, 0x20, {0: array("i", [0])}, 0, [])
+        core.pick_open(entry, [LOOK] * 0x10000, header_lengths(17), 2, 0x20, {0: array("i", [0])}, 0, [])
     # Places outside of the buffer are left alone.
-    assert kernel.walk(data, 50, 0, 0, 0, 0, numbers, numbers)[0] == 50
-    assert kernel.follow(data, -1, len(data) + 90, 0, 0, 0, header_lengths(17))[0] == -1
+    assert core.walk(data, 50, 0, 0, 0, 0, numbers, numbers)[0] == 50
+    assert core.follow(data, -1, len(data) + 90, 0, 0, 0, header_lengths(17))[0] == -1

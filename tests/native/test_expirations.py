@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,13 +14,12 @@ from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.fast import expiration_scan
 from engine.format.fast.header import header_lengths
 from tests.support.logs.golden_logs import GOLDEN
-from tests.support.tools import needs
+from tests.support.native_core import native_core
 
 if TYPE_CHECKING:
-    from engine.format.fast import expirations
+    from engine.native import core
 else:
-    needs("native build")
-    expirations = importlib.import_module("engine.format.fast.expirations")
+    core = native_core()
 
 LOGS = {15: "je-15", 17: "je-17", 26: "je-26"}
 FOUND = [(version, path) for version, name in LOGS.items() for path in sorted((GOLDEN / name).rglob("*.jdb"))]
@@ -38,7 +36,7 @@ def agree(data: bytes, version: int, kinds: bytes = expiration_scan.KINDS) -> bo
     found: list[int] = []
     others: list[int] = []
     one = expiration_scan.sift(data, kinds, layout, lengths, found)
-    return one == expirations.sift(data, kinds, layout, lengths, others) and found == others
+    return one == core.sift_expirations(data, kinds, layout, lengths, others) and found == others
 
 
 def test_intact_logs() -> None:
@@ -62,9 +60,9 @@ def test_damaged_and_cut_logs(source: st.DataObject) -> None:
 def test_what_it_cannot_take_is_refused() -> None:
     layout, lengths = expiration_scan.head_layout(17), header_lengths(17)
     with pytest.raises(TypeError):
-        expirations.sift(b"\0" * 40, b"", layout, lengths, [])
+        core.sift_expirations(b"\0" * 40, b"", layout, lengths, [])
     with pytest.raises(TypeError):
-        expirations.sift(b"\0" * 40, expiration_scan.KINDS, layout, [1], [])
+        core.sift_expirations(b"\0" * 40, expiration_scan.KINDS, layout, [1], [])
     with pytest.raises(TypeError):
-        expirations.sift(bytearray(40), expiration_scan.KINDS, layout, lengths, [])  # type: ignore[arg-type]
-    assert expirations.sift(b"", expiration_scan.KINDS, layout, lengths, []) == 0
+        core.sift_expirations(bytearray(40), expiration_scan.KINDS, layout, lengths, [])  # type: ignore[arg-type]
+    assert core.sift_expirations(b"", expiration_scan.KINDS, layout, lengths, []) == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
 
 from hypothesis import example, given
@@ -12,13 +11,12 @@ from engine.errors import FormatError
 from engine.format.bytecursor import join_two_part_key, pack
 from engine.format.entry.node import EXPIRES_IN_HOURS, HAS_SIZES
 from engine.format.fast.bin import NO_BASE, BINHead, SlotColumns, read_records
-from tests.support.tools import needs
+from tests.support.native_core import native_core
 
 if TYPE_CHECKING:
-    from engine.format.fast import slots
+    from engine.native import core
 else:
-    needs("native build")
-    slots = importlib.import_module("engine.format.fast.slots")
+    core = native_core()
 
 NUMBERS = st.one_of(st.integers(-130, 400), st.integers(-(1 << 63), (1 << 63) - 1))
 KEYS = st.one_of(st.binary(max_size=130), st.builds(join_two_part_key, st.binary(max_size=200), st.binary(max_size=9)))
@@ -77,7 +75,7 @@ def test_both_read_the_same(
     count = max(len(found) + min(missing, 0), 0)
     head = BINHead(3, 9, b"", flags, prefix, count, 0x10001, 128, base, 4, expiration_base)
     in_hours = bool(flags & EXPIRES_IN_HOURS)
-    read = slots.read_slots(bytes(body), 4, count, prefix, base, bool(flags & HAS_SIZES), expiration_base, in_hours)
+    read = core.read_slots(bytes(body), 4, count, prefix, base, bool(flags & HAS_SIZES), expiration_base, in_hours)
     expected = by_twin(bytes(body), head)
     # Expirations beyond all time are left to the twin.
     if read is not None or expected is None or max(map(abs, expected[5]), default=0) < 1 << 39:
@@ -86,13 +84,13 @@ def test_both_read_the_same(
 
 def test_counts_and_places_that_cannot_be() -> None:
     for at, count in ((-1, 1), (5, 0), (0, -1), (0, 1 << 60), (4, 1)):
-        assert slots.read_slots(b"body", at, count, b"", 0, True, NO_BASE, False) is None
+        assert core.read_slots(b"body", at, count, b"", 0, True, NO_BASE, False) is None
 
 
 def test_a_base_that_no_log_has_is_left_to_the_twin() -> None:
     body = body_of([(b"k", b"\0\x01\0\0", 0, 45, 0)], HAS_SIZES, NO_BASE, is_whole=False)
     for base in ((1 << 63) - 1, -(1 << 63), 1 << 31, 1 << 70):
-        assert slots.read_slots(body, 0, 1, b"", base, True, NO_BASE, False) is None
-    lsns = slots.read_slots(body, 0, 1, b"", (1 << 31) - 1, True, NO_BASE, False)
+        assert core.read_slots(body, 0, 1, b"", base, True, NO_BASE, False) is None
+    lsns = core.read_slots(body, 0, 1, b"", (1 << 31) - 1, True, NO_BASE, False)
     assert lsns is not None
     assert lsns[1] == [((1 << 31) - 1) << 32 | 1]

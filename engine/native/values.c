@@ -1,25 +1,24 @@
-/* Data of users' records straight from maps of log files: engine.log.mapped_values, described in mapped_values.pyi.
+/* Data of users' records straight from maps of log files, described in core.pyi.
  *
  * An entry is copied to the stack before it is examined, since the file may change while it is read. The same
  * conditions are checked as in the twins, access.is_user_entry and fast.ln.plain_data; entries that do not meet them
  * are left to the twins.
  */
-#include "../format/fast/packed.h"
-#include "../storage/file_map.h"
+#include "packed.h"
 
 /* Longer entries would not get faster. */
 #define LONGEST 4096
 /* Bytes in one cache line. */
 #define LINE 64
 
-static const FileMapCalls *maps;
 static unsigned char is_common[256], is_transactional[256];
 static long header_bytes, header_with_vlsn_bytes, type_at, flags_at, size_at, checksum_bytes;
 static long invisible, replicated, vlsn_present;
 static long flags_first, key_first, prior_version;
 static long uncommon, has_abort_lsn, has_prior_size, has_prior_file;
 
-static const Number numbers[] = {
+static int has_numbers;
+static const Number from_format[] = {
     {"engine.format.header", "HEADER_BYTES", &header_bytes},
     {"engine.format.header", "HEADER_WITH_VLSN_BYTES", &header_with_vlsn_bytes},
     {"engine.format.header", "CHECKSUM_BYTES", &checksum_bytes},
@@ -37,6 +36,32 @@ static const Number numbers[] = {
     {"engine.format.entry.ln", "HAS_PRIOR_SIZE", &has_prior_size},
     {"engine.format.entry.ln", "HAS_PRIOR_FILE", &has_prior_file},
 };
+
+/* Note the types in a Python set; 0 if that failed. */
+static int take_types(const char *name, unsigned char *types)
+{
+    PyObject *home = PyImport_ImportModule("engine.format.entry_types");
+    PyObject *set = home ? PyObject_GetAttrString(home, name) : NULL;
+    for (long type = 0; set && type < 256; type++) {
+        PyObject *number = PyLong_FromLong(type);
+        int is_there = number ? PySequence_Contains(set, number) : -1;
+        Py_XDECREF(number);
+        if (is_there < 0) {
+            break;
+        }
+        types[type] = (unsigned char)is_there;
+    }
+    Py_XDECREF(set);
+    Py_XDECREF(home);
+    return !PyErr_Occurred();
+}
+
+/* READY, and the types of LNs. */
+static int is_ready(void)
+{
+    return has_numbers
+        || (take_types("COMMON_LNS", is_common) && take_types("TRANSACTIONAL", is_transactional) && READY());
+}
 
 /* The data within a whole entry; NULL if the general decoder is needed. */
 static const unsigned char *data_of(const unsigned char *entry, size_t size, long version, int64_t db_id, size_t *length)
@@ -74,7 +99,7 @@ static PyObject *data_at(const char *place, size_t size, long version, int64_t d
 {
     unsigned char entry[LONGEST];
     size_t length;
-    if (maps->copied((char *)entry, place, size)) {
+    if (copied_from_map((char *)entry, place, size)) {
         const unsigned char *data = data_of(entry, size, version, db_id, &length);
         if (data) {
             return PyBytes_FromStringAndSize((const char *)data, (Py_ssize_t)length);
@@ -97,14 +122,14 @@ static const char *place_of(PyObject *files, PyObject *lsn, PyObject *size, long
     PyObject *file = number ? PyDict_GetItemWithError(files, number) : NULL;
     Py_XDECREF(number);
     if (!file || !PyTuple_CheckExact(file) || PyTuple_GET_SIZE(file) != 2
-        || !Py_IS_TYPE(PyTuple_GET_ITEM(file, 0), maps->type)) {
+        || !Py_IS_TYPE(PyTuple_GET_ITEM(file, 0), &file_map_type)) {
         return NULL;
     }
     *version = PyLong_AsLong(PyTuple_GET_ITEM(file, 1));
     if (*version < flags_first || *version >= key_first) {
         return NULL;
     }
-    return maps->place(PyTuple_GET_ITEM(file, 0), (size_t)(where & 0xFFFFFFFF), (size_t)bytes);
+    return place_in_map(PyTuple_GET_ITEM(file, 0), (size_t)(where & 0xFFFFFFFF), (size_t)bytes);
 }
 
 static int is_dict_and_lists(PyObject *files, PyObject *lsns, PyObject *sizes, PyObject *chosen)
@@ -113,8 +138,11 @@ static int is_dict_and_lists(PyObject *files, PyObject *lsns, PyObject *sizes, P
         && PyList_CheckExact(chosen) && PyList_GET_SIZE(lsns) == PyList_GET_SIZE(sizes);
 }
 
-static PyObject *value_at(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+PyObject *value_at(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {
+    if (!is_ready()) {
+        return NULL;
+    }
     if (count != 4 || !PyDict_CheckExact(args[0])) {
         PyErr_SetString(PyExc_TypeError, "value_at takes files, an LSN, a size and a database id");
         return NULL;
@@ -128,11 +156,11 @@ static PyObject *value_at(PyObject *Py_UNUSED(module), PyObject *const *args, Py
     return data_at(place, (size_t)PyLong_AsSsize_t(args[2]), version, db_id);
 }
 
-static PyObject *values_at(PyObject *Py_UNUSED(module), PyObject *args)
+PyObject *values_at(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *files, *lsns, *sizes, *chosen;
     long long db_id;
-    if (!PyArg_ParseTuple(args, "OOOOL", &files, &lsns, &sizes, &chosen, &db_id)) {
+    if (!is_ready() || !PyArg_ParseTuple(args, "OOOOL", &files, &lsns, &sizes, &chosen, &db_id)) {
         return NULL;
     }
     if (!is_dict_and_lists(files, lsns, sizes, chosen)) {
@@ -182,44 +210,4 @@ static PyObject *values_at(PyObject *Py_UNUSED(module), PyObject *args)
         Py_CLEAR(found);
     }
     return found;
-}
-
-static PyMethodDef functions[] = {
-    {"value_at", (PyCFunction)(void (*)(void))value_at, METH_FASTCALL, NULL},
-    {"values_at", values_at, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL},
-};
-
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "mapped_values", .m_size = -1, .m_methods = functions,
-};
-
-/* Note the types in a Python set; 0 if that failed. */
-static int take_types(const char *name, unsigned char *types)
-{
-    PyObject *home = PyImport_ImportModule("engine.format.entry_types");
-    PyObject *set = home ? PyObject_GetAttrString(home, name) : NULL;
-    for (long type = 0; set && type < 256; type++) {
-        PyObject *number = PyLong_FromLong(type);
-        int is_there = number ? PySequence_Contains(set, number) : -1;
-        Py_XDECREF(number);
-        if (is_there < 0) {
-            break;
-        }
-        types[type] = (unsigned char)is_there;
-    }
-    Py_XDECREF(set);
-    Py_XDECREF(home);
-    return !PyErr_Occurred();
-}
-
-PyMODINIT_FUNC PyInit_mapped_values(void)
-{
-    if (!TAKE_NUMBERS(numbers) || !take_types("COMMON_LNS", is_common) || !take_types("TRANSACTIONAL", is_transactional)) {
-        return NULL;
-    }
-    PyObject *storage = PyImport_ImportModule("engine.storage.file_map");
-    Py_XDECREF(storage);
-    maps = storage ? PyCapsule_Import(FILE_MAP_CALLS, 0) : NULL;
-    return maps ? PyModule_Create(&definition) : NULL;
 }

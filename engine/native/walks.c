@@ -1,9 +1,9 @@
-/* The walks over headers in C: engine.format.fast.kernel, described in kernel.pyi.
+/* The walks over headers, described in core.pyi.
  *
  * Each function is the twin of a loop of engine.format.fast.loops, which documents rules and results. They hold the
  * interpreter's lock and take bytes objects. While they go from entry to entry they touch no objects except the lists
  * with the actions for pairs of type and flags. The positions of the header's fields are read from engine.format.header
- * when the module is imported, so that the layout is written only once.
+ * with the first call, so that the layout is written only once.
  */
 #include "packed.h"
 
@@ -13,7 +13,8 @@ typedef const unsigned char *Bytes;
 static long checksum_bytes, header_bytes, long_header_bytes, type_at, flags_at, prev_at, size_at, vlsn_at;
 static long replicated_in_pair, pairs, keep, count, stop, tally_numbers, null_lsn;
 
-static const Number numbers[] = {
+static int has_numbers;
+static const Number from_format[] = {
     {"engine.format.header", "CHECKSUM_BYTES", &checksum_bytes},
     {"engine.format.header", "HEADER_BYTES", &header_bytes},
     {"engine.format.header", "HEADER_WITH_VLSN_BYTES", &long_header_bytes},
@@ -95,11 +96,11 @@ static void add_to_slot(int64_t *slot, int64_t size)
 }
 
 /* walk(data, pos, base, prev_offset, last_vlsn, with_vlsn, slots, tallies) */
-static PyObject *walk(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t found)
+PyObject *walk(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t found)
 {
     long long numbers[5];
     Py_buffer slots, tallies;
-    if (!has_arguments(found, 8, found ? arguments[0] : Py_None) || !to_numbers(arguments + 1, 5, numbers)) {
+    if (!READY() || !has_arguments(found, 8, found ? arguments[0] : Py_None) || !to_numbers(arguments + 1, 5, numbers)) {
         return NULL;
     }
     if (!get_array(arguments[6], &slots)) {
@@ -149,10 +150,10 @@ static PyObject *walk(PyObject *Py_UNUSED(module), PyObject *const *arguments, P
 
 /* follow(data, pos, end, base, prev_offset, last_vlsn, lengths); checks before it steps, so it never has to undo a
  * step. */
-static PyObject *follow(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t found)
+PyObject *follow(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t found)
 {
     long long numbers[5];
-    if (!has_arguments(found, 7, found ? arguments[0] : Py_None) || !to_numbers(arguments + 1, 5, numbers)
+    if (!READY() || !has_arguments(found, 7, found ? arguments[0] : Py_None) || !to_numbers(arguments + 1, 5, numbers)
         || !is_by_pair(arguments[6])) {
         return NULL;
     }
@@ -235,11 +236,11 @@ static int64_t sift_bytes(PyObject *bytes, int64_t pos, int64_t until, PyObject 
 }
 
 /* sift(data, pos, until, actions, lengths, found, tallies) */
-static PyObject *sift(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t found)
+PyObject *sift(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t found)
 {
     long long numbers[2];
     Py_buffer tallies;
-    if (!has_arguments(found, 7, found ? arguments[0] : Py_None) || !to_numbers(arguments + 1, 2, numbers)
+    if (!READY() || !has_arguments(found, 7, found ? arguments[0] : Py_None) || !to_numbers(arguments + 1, 2, numbers)
         || !is_by_pair(arguments[3]) || !is_by_pair(arguments[4]) || !get_array(arguments[6], &tallies)) {
         return NULL;
     }
@@ -335,10 +336,10 @@ static int64_t pick_open_entries(PyObject *bytes, PyObject *actions, const Front
 }
 
 /* pick_open(data, actions, lengths, flag_bytes, has_abort_lsn, chunks, bits, found) */
-static PyObject *pick_open(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t found)
+PyObject *pick_open(PyObject *Py_UNUSED(module), PyObject *const *arguments, Py_ssize_t found)
 {
     long long front[2], bits;
-    if (!has_arguments(found, 8, found ? arguments[0] : Py_None) || !is_by_pair(arguments[1])
+    if (!READY() || !has_arguments(found, 8, found ? arguments[0] : Py_None) || !is_by_pair(arguments[1])
         || !is_by_pair(arguments[2]) || !to_numbers(arguments + 3, 2, front) || !to_numbers(arguments + 6, 1, &bits)) {
         return NULL;
     }
@@ -352,21 +353,4 @@ static PyObject *pick_open(PyObject *Py_UNUSED(module), PyObject *const *argumen
     int64_t passed = pick_open_entries(arguments[0], arguments[1], &fronts, arguments[2], &ended, arguments[7]);
     let_go(&ended);
     return passed < 0 ? NULL : PyLong_FromLongLong(passed);
-}
-
-static PyMethodDef functions[] = {
-    {"pick_open", (PyCFunction)(void (*)(void))pick_open, METH_FASTCALL, NULL},
-    {"walk", (PyCFunction)(void (*)(void))walk, METH_FASTCALL, NULL},
-    {"follow", (PyCFunction)(void (*)(void))follow, METH_FASTCALL, NULL},
-    {"sift", (PyCFunction)(void (*)(void))sift, METH_FASTCALL, NULL},
-    {NULL, NULL, 0, NULL},
-};
-
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "kernel", .m_size = -1, .m_methods = functions,
-};
-
-PyMODINIT_FUNC PyInit_kernel(void)
-{
-    return TAKE_NUMBERS(numbers) ? PyModule_Create(&definition) : NULL;
 }

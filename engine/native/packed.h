@@ -1,4 +1,4 @@
-/* Packed integers (engine.format.bytecursor), for the modules that are C. */
+/* Packed integers (engine.format.bytecursor). */
 #ifndef JETOOL_PACKED_H
 #define JETOOL_PACKED_H
 #include "entries.h"

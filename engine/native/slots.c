@@ -1,4 +1,4 @@
-/* The slots of a full BIN as lists: engine.format.fast.slots, described in slots.pyi. General twin: bin.read_records. */
+/* The slots of a full BIN as lists, described in core.pyi. General twin: bin.read_records. */
 #include "packed.h"
 
 #define LSN_BYTES 4
@@ -8,7 +8,8 @@
 
 static long null_offset, null_lsn, least_slot_bytes, slot_embedded, slot_no_data, persistent, most_files, no_base;
 
-static const Number numbers[] = {
+static int has_numbers;
+static const Number from_format[] = {
     {"engine.format.entry.node", "NULL_OFFSET", &null_offset},
     {"engine.format.entry.node", "LEAST_SLOT_BYTES", &least_slot_bytes},
     {"engine.format.entry.node", "SLOT_EMBEDDED", &slot_embedded},
@@ -117,13 +118,13 @@ static int read_slot(Fields *from, const Shared *shared, PyObject **lists, Py_ss
     return from->is_bad || PyErr_Occurred() ? -1 : (int)(state & persistent);
 }
 
-static PyObject *read_slots(PyObject *Py_UNUSED(module), PyObject *args)
+PyObject *read_slots(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *body, *prefix, *base;
     Py_ssize_t at, count, data_bytes = 0;
     long long expiration_base;
     Shared shared = {0};
-    if (!PyArg_ParseTuple(args, "SnnSOpLp", &body, &at, &count, &prefix, &base, &shared.has_sizes, &expiration_base,
+    if (!READY() || !PyArg_ParseTuple(args, "SnnSOpLp", &body, &at, &count, &prefix, &base, &shared.has_sizes, &expiration_base,
                           &shared.in_hours)) {
         return NULL;
     }
@@ -168,18 +169,4 @@ static PyObject *read_slots(PyObject *Py_UNUSED(module), PyObject *args)
     }
     Py_XDECREF(states);
     return found;
-}
-
-static PyMethodDef functions[] = {
-    {"read_slots", read_slots, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL},
-};
-
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "slots", .m_size = -1, .m_methods = functions,
-};
-
-PyMODINIT_FUNC PyInit_slots(void)
-{
-    return TAKE_NUMBERS(numbers) ? PyModule_Create(&definition) : NULL;
 }

@@ -1,10 +1,10 @@
-/* Binary search among keys that are bytes, and the path from a root to a record: engine.tree.search, described in
- * search.pyi. General twins: bisect, tree.find_bin.
+/* Binary search among keys that are bytes, and the look-up of a record in a BIN, described in core.pyi. General twins:
+ * bisect, tree.find_bin.
  *
  * Keys are compared in place: no calls and no reference counts, which would write to the memory of every key that a
  * search examines. Most of the remaining time is waiting for memory.
  */
-#include "../format/fast/entries.h"
+#include "entries.h"
 #include <stddef.h>
 #include <string.h>
 
@@ -12,8 +12,6 @@
 #define REFERENCES 8
 /* Number of search steps in a bottom node that are prefetched before the first: covers most of the keys examined. */
 #define STEPS_AHEAD 4
-/* Deeper trees are damaged. */
-#define MOST_LEVELS 64
 
 /* Less than 0, 0 or more than 0, as Python compares bytes: unsigned, the shorter first. */
 static inline int compared(PyObject *one, PyObject *other)
@@ -77,7 +75,7 @@ static int are_bytes(PyObject *const *args, Py_ssize_t count)
     return PyBytes_CheckExact(args[1]);
 }
 
-static PyObject *find(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+PyObject *find(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {
     Py_ssize_t index = are_bytes(args, count) ? bisected(args[0], args[1], 0, 1) : -1;
     if (index < 0) {
@@ -92,7 +90,7 @@ static PyObject *find(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssi
     return PyLong_FromSsize_t(~index);
 }
 
-static PyObject *covering(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+PyObject *covering(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {
     Py_ssize_t index = are_bytes(args, count) ? bisected(args[0], args[1], 1, 0) : -1;
     if (index < 0) {
@@ -101,7 +99,7 @@ static PyObject *covering(PyObject *Py_UNUSED(module), PyObject *const *args, Py
     return PyLong_FromSsize_t(index - 1);
 }
 
-static PyObject *ascends(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
+PyObject *ascends(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {
     if (count != 2 || !PyList_CheckExact(args[0])) {
         PyErr_SetString(PyExc_TypeError, "ascends takes a list of keys and where to begin");
@@ -122,64 +120,17 @@ static PyObject *ascends(PyObject *Py_UNUSED(module), PyObject *const *args, Py_
     return PyBool_FromLong(is_ascending);
 }
 
-/* An attribute of a compiled class, read as the class's own code reads it: without a look-up by name. */
-typedef struct {
-    getter get;
-    void *closure;
-} Attribute;
+/* The lists of a BIN that a look-up reads, in the order of the arguments of live_slot. */
+enum { KEYS, LSNS, STATES, VALUES, EXPIRATIONS, LISTS };
 
-enum { KEYS, KIDS, LSNS, STATES, VALUES, SIZES, EXPIRATIONS, ATTRIBUTES };
-
-static const char *const names[ATTRIBUTES] = {"keys", "kids", "lsns", "states", "values", "sizes", "expirations"};
-static Attribute attributes[ATTRIBUTES];
-/* The classes of nodes; NULL until ``prepare``. */
-static PyTypeObject *upper, *bottom;
 static long known_deleted, pending_deleted, null_lsn;
 
-static const Number numbers[] = {
+static int has_numbers;
+static const Number from_format[] = {
     {"engine.format.entry.node", "KNOWN_DELETED", &known_deleted},
     {"engine.format.entry.node", "PENDING_DELETED", &pending_deleted},
     {"engine.format.lsn", "NULL_LSN", &null_lsn},
 };
-
-/* The object of an attribute, a new reference; NULL if the object has no such attribute. */
-static PyObject *of_node(PyObject *node, int attribute)
-{
-    PyObject *found = attributes[attribute].get(node, attributes[attribute].closure);
-    if (!found) {
-        PyErr_Clear();
-    }
-    return found;
-}
-
-/* The child of an upper IN that covers a key, a new reference; NULL if its lists are not as expected. */
-static PyObject *child_for(PyObject *node, PyObject *key)
-{
-    PyObject *keys = of_node(node, KEYS), *kids = of_node(node, KIDS), *child = NULL;
-    if (keys && kids && PyList_CheckExact(keys) && PyList_CheckExact(kids)) {
-        /* Slot 0 is excluded: its key counts as minus infinity (R-TREE-6). */
-        Py_ssize_t after = bisected(keys, key, 1, 0);
-        if (after >= 1 && after <= PyList_GET_SIZE(kids)) {
-            child = Py_NewRef(PyList_GET_ITEM(kids, after - 1));
-        }
-    }
-    Py_XDECREF(keys);
-    Py_XDECREF(kids);
-    return child;
-}
-
-/* The BIN that covers a key, a new reference; NULL if a node on the path is not in memory. */
-static PyObject *bin_below(PyObject *root, PyObject *key)
-{
-    PyObject *node = Py_NewRef(root);
-    for (int level = 0; level < MOST_LEVELS && node && Py_IS_TYPE(node, upper); level++) {
-        Py_SETREF(node, child_for(node, key));
-    }
-    if (node && !Py_IS_TYPE(node, bottom)) {
-        Py_CLEAR(node);
-    }
-    return node;
-}
 
 /* Whether a numeric attribute in a list differs from a number; also 1 if it is not a number. */
 static int is_other(PyObject *there, long number)
@@ -188,27 +139,19 @@ static int is_other(PyObject *there, long number)
     return !PyLong_CheckExact(there) || PyLong_AsLongAndOverflow(there, &is_long) != number || is_long;
 }
 
-/* The lists of a BIN, prefetched together since each has its own memory. 0 if they are not as expected. The references
- * are new even then, and NULL for a missing list. */
-static int lists_of(PyObject *node, PyObject **lists)
+/* Whether the lists have one element per key. */
+static int are_lists(PyObject *const *lists)
 {
-    int are_good = 1;
-    for (int attribute = KEYS; attribute < ATTRIBUTES; attribute++) {
-        lists[attribute] = attribute == KIDS ? NULL : of_node(node, attribute);
-        if (lists[attribute]) {
-            __builtin_prefetch(lists[attribute]);
-        } else if (attribute != KIDS) {
-            are_good = 0;
+    for (int list = KEYS; list < LISTS; list++) {
+        __builtin_prefetch(lists[list]);
+    }
+    for (int list = KEYS; list < LISTS; list++) {
+        if (!(list == STATES ? PyByteArray_CheckExact(lists[list]) : PyList_CheckExact(lists[list]))
+            || Py_SIZE(lists[list]) != Py_SIZE(lists[KEYS])) {
+            return 0;
         }
     }
-    for (int attribute = KEYS; attribute < ATTRIBUTES; attribute++) {
-        PyObject *list = lists[attribute];
-        are_good = are_good
-            && (attribute == KIDS
-                || ((attribute == STATES ? PyByteArray_CheckExact(list) : PyList_CheckExact(list))
-                    && Py_SIZE(list) == Py_SIZE(lists[KEYS])));
-    }
-    return are_good;
+    return 1;
 }
 
 /* The index of a key among those of a BIN, in the form of ``bisected``. */
@@ -223,15 +166,13 @@ static Py_ssize_t place_in(PyObject *keys, PyObject *key)
 }
 
 /* The data of a live record that does not expire: None if it is not in memory, NULL for any other record. */
-static PyObject *plain_value(PyObject **lists, Py_ssize_t index)
+static PyObject *plain_value(PyObject *const *lists, Py_ssize_t index)
 {
     const char *state = PyByteArray_AS_STRING(lists[STATES]) + index;
     __builtin_prefetch(state);
-    for (int attribute = LSNS; attribute < ATTRIBUTES; attribute++) {
-        if (attribute != STATES) {
-            __builtin_prefetch(&PyList_GET_ITEM(lists[attribute], index));
-        }
-    }
+    __builtin_prefetch(&PyList_GET_ITEM(lists[LSNS], index));
+    __builtin_prefetch(&PyList_GET_ITEM(lists[VALUES], index));
+    __builtin_prefetch(&PyList_GET_ITEM(lists[EXPIRATIONS], index));
     if (*state & (known_deleted | pending_deleted) || is_other(PyList_GET_ITEM(lists[EXPIRATIONS], index), 0)
         || !is_other(PyList_GET_ITEM(lists[LSNS], index), null_lsn)) {
         return NULL;
@@ -240,76 +181,34 @@ static PyObject *plain_value(PyObject **lists, Py_ssize_t index)
     return value == Py_None || PyBytes_CheckExact(value) ? value : NULL;
 }
 
-/* The result of record_at for a BIN whose lists are valid. */
-static PyObject *record_in(PyObject *node, PyObject **lists, PyObject *key)
+/* live_slot(keys, lsns, states, values, expirations, key) */
+PyObject *live_slot(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {
-    Py_ssize_t index = place_in(lists[KEYS], key);
+    if (!READY()) {
+        return NULL;
+    }
+    if (count != LISTS + 1) {
+        PyErr_SetString(PyExc_TypeError, "live_slot takes the lists of a BIN and a key");
+        return NULL;
+    }
+    PyObject *key = args[LISTS];
+    Py_ssize_t index = PyBytes_CheckExact(key) && are_lists(args) ? place_in(args[KEYS], key) : -1;
     if (index < 0) {
         Py_RETURN_NONE;
     }
-    PyObject *there = index < PyList_GET_SIZE(lists[KEYS]) ? PyList_GET_ITEM(lists[KEYS], index) : NULL;
+    PyObject *there = index < PyList_GET_SIZE(args[KEYS]) ? PyList_GET_ITEM(args[KEYS], index) : NULL;
     if (there && !PyBytes_CheckExact(there)) {
         Py_RETURN_NONE;
     }
     int is_there = there && compared(there, key) == 0;
-    PyObject *value = is_there ? plain_value(lists, index) : Py_None;
+    PyObject *value = is_there ? plain_value(args, index) : Py_None;
     if (!value) {
         Py_RETURN_NONE;
     }
-    return Py_BuildValue("OnO", node, is_there ? index : ~index, value);
+    return Py_BuildValue("nO", is_there ? index : ~index, value);
 }
 
-static PyObject *record_at(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
-{
-    if (count != 2) {
-        PyErr_SetString(PyExc_TypeError, "record_at takes a root and a key");
-        return NULL;
-    }
-    PyObject *key = args[1], *lists[ATTRIBUTES];
-    PyObject *node = bottom && PyBytes_CheckExact(key) ? bin_below(args[0], key) : NULL;
-    if (!node) {
-        Py_RETURN_NONE;
-    }
-    PyObject *found = lists_of(node, lists) ? record_in(node, lists, key) : Py_NewRef(Py_None);
-    for (int attribute = KEYS; attribute < ATTRIBUTES; attribute++) {
-        Py_XDECREF(lists[attribute]);
-    }
-    Py_DECREF(node);
-    return found;
-}
-
-/* Note how to read an attribute of a class; 0 if the class is not compiled. */
-static int take_attribute(PyTypeObject *class, int attribute)
-{
-    PyObject *descriptor = PyDict_GetItemString(class->tp_dict, names[attribute]);
-    if (!descriptor || !Py_IS_TYPE(descriptor, &PyGetSetDescr_Type)) {
-        return 0;
-    }
-    const PyGetSetDef *from = ((PyGetSetDescrObject *)descriptor)->d_getset;
-    attributes[attribute] = (Attribute){from->get, from->closure};
-    return from->get != NULL;
-}
-
-static PyObject *prepare(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyTypeObject *uppers, *bottoms;
-    if (!PyArg_ParseTuple(args, "O!O!", &PyType_Type, &uppers, &PyType_Type, &bottoms)
-        || !TAKE_NUMBERS(numbers)) {
-        return NULL;
-    }
-    /* An object whose type is one of these two classes has their attributes, and no others of the same name. */
-    int is_prepared = 1;
-    for (int attribute = KEYS; attribute < ATTRIBUTES; attribute++) {
-        is_prepared = is_prepared
-            && take_attribute(attribute == STATES || attribute == VALUES || attribute == EXPIRATIONS ? bottoms : uppers,
-                              attribute);
-    }
-    Py_XSETREF(upper, is_prepared ? (PyTypeObject *)Py_NewRef(uppers) : NULL);
-    Py_XSETREF(bottom, is_prepared ? (PyTypeObject *)Py_NewRef(bottoms) : NULL);
-    return PyBool_FromLong(is_prepared);
-}
-
-static PyObject *records_of(PyObject *Py_UNUSED(module), PyObject *args)
+PyObject *records_of(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyTypeObject *class;
     PyObject *keys, *data, *lsns, *chosen;
@@ -348,23 +247,4 @@ static PyObject *records_of(PyObject *Py_UNUSED(module), PyObject *args)
         Py_XDECREF(record);
     }
     return found;
-}
-
-static PyMethodDef functions[] = {
-    {"prepare", prepare, METH_VARARGS, NULL},
-    {"records_of", records_of, METH_VARARGS, NULL},
-    {"record_at", (PyCFunction)(void (*)(void))record_at, METH_FASTCALL, NULL},
-    {"find", (PyCFunction)(void (*)(void))find, METH_FASTCALL, NULL},
-    {"covering", (PyCFunction)(void (*)(void))covering, METH_FASTCALL, NULL},
-    {"ascends", (PyCFunction)(void (*)(void))ascends, METH_FASTCALL, NULL},
-    {NULL, NULL, 0, NULL},
-};
-
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "search", .m_size = -1, .m_methods = functions,
-};
-
-PyMODINIT_FUNC PyInit_search(void)
-{
-    return PyModule_Create(&definition);
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,33 +20,29 @@ from engine.format.lsn import NULL_LSN
 from engine.format.versions import NEWEST_VERSION, VLSN_PRESENT_BIT
 from engine.format.vlsn import NULL_VLSN
 from engine.log.access import is_user_entry
-from engine.storage.disk import allow_maps
-from tests.support.tools import needs
+from tests.support.native_core import native_core
 
 if TYPE_CHECKING:
-    from engine.log import mapped_values
-    from engine.storage import file_map
+    from engine.native import core
 else:
-    needs("native build")
-    file_map = importlib.import_module("engine.storage.file_map")
-    mapped_values = importlib.import_module("engine.log.mapped_values")
+    core = native_core()
 
 
 @pytest.fixture(autouse=True)
 def bound() -> Iterator[None]:
     """What an environment allows when it is open."""
-    before = file_map.most_bytes()
-    allow_maps(64 << 20)
+    before = core.most_bytes()
+    core.keep_at_most(64 << 20)
     yield
-    file_map.keep_at_most(before)
+    core.keep_at_most(before)
 
 
-def map_with(directory: Path, content: bytes) -> file_map.FileMap:
+def map_with(directory: Path, content: bytes) -> core.FileMap:
     """A map of a file, of which each chunk was read once."""
     path = directory / "00000005.jdb"
     path.write_bytes(content)
     handle = os.open(path, os.O_RDONLY)
-    made = file_map.FileMap(handle)
+    made = core.FileMap(handle)
     os.close(handle)
     for chunk in range(0, len(content), 64 << 10):
         made.read(chunk, 1)
@@ -88,13 +83,13 @@ def test_both_read_the_same(
     made = map_with(tmp_path_factory.mktemp("log"), bytes(100) + entry + bytes(100))
     size = len(entry) + wrong
     there = (bytes(entry) + bytes(100))[:size]
-    found = mapped_values.value_at({5: (made, version)}, 0x500000064, size, db_id)
+    found = core.value_at({5: (made, version)}, 0x500000064, size, db_id)
     expected = by_twin(there, size, version, db_id)
     # Long ones are left to the twin.
     assert found == (expected if size <= 4096 else None)
     if change is None and not wrong and vlsn == NULL_VLSN and version == 17 and not bits and flags in (0, 0x20):
         assert found == (data if len(entry) <= 4096 else None)
-    assert mapped_values.value_at({5: (made, version)}, 0x500000064, size, db_id + 1) is None
+    assert core.value_at({5: (made, version)}, 0x500000064, size, db_id + 1) is None
     made.close()
 
 
@@ -108,21 +103,21 @@ def test_entries_of_a_node(tmp_path: Path) -> None:
     lsns, sizes = [5 << 32 | offset for offset in offsets], [len(entry) for entry in entries]
     expected: list[bytes | None] = [b"%d" % n * 40 for n in range(9)]
     files = {5: (made, 17)}
-    assert mapped_values.values_at(files, lsns, sizes, [8, 0, 3], 3) == [expected[8], expected[0], expected[3]]
+    assert core.values_at(files, lsns, sizes, [8, 0, 3], 3) == [expected[8], expected[0], expected[3]]
     lsns[2], lsns[4], sizes[5], sizes[6], sizes[7] = NULL_LSN, 6 << 32, 0, 1 << 40, sizes[7] - 1
     for slot in (2, 4, 5, 6, 7):
         expected[slot] = None
-    assert mapped_values.values_at(files, lsns, sizes, list(range(9)), 3) == expected
-    assert mapped_values.values_at(files, lsns, sizes, list(range(9)), 4) == [None] * 9
-    assert mapped_values.values_at({}, lsns, sizes, [0], 3) == [None]
-    assert mapped_values.values_at({5: (b"", 17)}, lsns, sizes, [0], 3) == [None]  # type: ignore[dict-item]
+    assert core.values_at(files, lsns, sizes, list(range(9)), 3) == expected
+    assert core.values_at(files, lsns, sizes, list(range(9)), 4) == [None] * 9
+    assert core.values_at({}, lsns, sizes, [0], 3) == [None]
+    assert core.values_at({5: (b"", 17)}, lsns, sizes, [0], 3) == [None]  # type: ignore[dict-item]
     for slot in (-1, 9):
         with pytest.raises(IndexError):
-            mapped_values.values_at(files, lsns, sizes, [0, slot], 3)
+            core.values_at(files, lsns, sizes, [0, slot], 3)
     with pytest.raises(TypeError):
-        mapped_values.values_at(files, lsns, sizes[1:], [0], 3)
+        core.values_at(files, lsns, sizes[1:], [0], 3)
     made.close()
-    assert mapped_values.values_at(files, lsns, sizes, [0], 3) == [None]
+    assert core.values_at(files, lsns, sizes, [0], 3) == [None]
 
 
 def test_a_file_that_shrinks_and_a_chunk_that_nobody_has_read(tmp_path: Path) -> None:
@@ -130,15 +125,15 @@ def test_a_file_that_shrinks_and_a_chunk_that_nobody_has_read(tmp_path: Path) ->
     path = tmp_path / "00000005.jdb"
     path.write_bytes(bytes(70_000) + entry)
     handle = os.open(path, os.O_RDONLY)
-    made = file_map.FileMap(handle)
+    made = core.FileMap(handle)
     lsn, files = 5 << 32 | 70_000, {5: (made, 17)}
     # The first read is the file's, so that nobody waits for the disk here.
-    assert mapped_values.value_at(files, lsn, len(entry), 3) is None
-    assert mapped_values.values_at(files, [lsn], [len(entry)], [0], 3) == [None]
+    assert core.value_at(files, lsn, len(entry), 3) is None
+    assert core.values_at(files, [lsn], [len(entry)], [0], 3) == [None]
     made.read(70_000, 4)
-    assert mapped_values.value_at(files, lsn, len(entry), 3) == b"data"
+    assert core.value_at(files, lsn, len(entry), 3) == b"data"
     os.truncate(path, 1000)
-    assert mapped_values.value_at(files, lsn, len(entry), 3) is None
-    assert mapped_values.values_at(files, [lsn], [len(entry)], [0], 3) == [None]
+    assert core.value_at(files, lsn, len(entry), 3) is None
+    assert core.values_at(files, [lsn], [len(entry)], [0], 3) == [None]
     os.close(handle)
     made.close()

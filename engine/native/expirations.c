@@ -1,5 +1,4 @@
-/* Finds entries of a buffer that may hold expiring records: engine.format.fast.expirations, described in
- * expirations.pyi. Twin: expiration_scan.sift, which documents the rules.
+/* Finds entries of a buffer that may hold expiring records. Twin: expiration_scan.sift, which documents the rules.
  */
 #include "packed.h"
 
@@ -10,10 +9,8 @@
 static long header_bytes, type_at, flags_at, size_at, types, pairs, has_expiration, has_prefix;
 static long least_slot_bytes, no_base, by_flags, by_head, always;
 
-static const struct {
-    const char *module, *name;
-    long *to;
-} numbers[] = {
+static int has_numbers;
+static const Number from_format[] = {
     {"engine.format.header", "HEADER_BYTES", &header_bytes},
     {"engine.format.header", "TYPE_AT", &type_at},
     {"engine.format.header", "FLAGS_AT", &flags_at},
@@ -91,12 +88,12 @@ static int may_expire(long kind, const unsigned char *body, int64_t size, const 
     return kind == by_head ? !is_lasting(body, size, layout) : kind == always;
 }
 
-/* sift(data, kinds, layout, lengths, found) */
-static PyObject *sift(PyObject *Py_UNUSED(module), PyObject *args)
+/* sift_expirations(data, kinds, layout, lengths, found) */
+PyObject *sift_expirations(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *bytes, *kinds, *lengths, *found;
     Layout layout;
-    if (!PyArg_ParseTuple(args, "SS(iiip)O!O!", &bytes, &kinds, &layout.before_base, &layout.after_base,
+    if (!READY() || !PyArg_ParseTuple(args, "SS(iiip)O!O!", &bytes, &kinds, &layout.before_base, &layout.after_base,
                           &layout.before_count, &layout.has_form, &PyList_Type, &lengths, &PyList_Type, &found)) {
         return NULL;
     }
@@ -125,23 +122,4 @@ static PyObject *sift(PyObject *Py_UNUSED(module), PyObject *args)
         pos += length + size;
     }
     return PyErr_Occurred() ? NULL : PyLong_FromLongLong(pos);
-}
-
-static PyMethodDef functions[] = {
-    {"sift", sift, METH_VARARGS, NULL},
-    {NULL, NULL, 0, NULL},
-};
-
-static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, .m_name = "expirations", .m_size = -1, .m_methods = functions,
-};
-
-PyMODINIT_FUNC PyInit_expirations(void)
-{
-    for (size_t number = 0; number < sizeof numbers / sizeof *numbers; number++) {
-        if (!take_number(numbers[number].module, numbers[number].name, numbers[number].to)) {
-            return NULL;
-        }
-    }
-    return PyModule_Create(&definition);
 }

@@ -1,0 +1,39 @@
+/* The extension engine.native.core: one table of all functions, and the class FileMap. Importing it reads nothing but
+ * this file; each part takes its numbers of the format with its first call (READY in entries.h).
+ */
+#include "core.h"
+
+#define FAST(name) {#name, (PyCFunction)(void (*)(void))name, METH_FASTCALL, NULL}
+
+static PyMethodDef functions[] = {
+    FAST(walk),
+    FAST(follow),
+    FAST(sift),
+    FAST(pick_open),
+    FAST(value_at),
+    FAST(find),
+    FAST(covering),
+    FAST(ascends),
+    FAST(live_slot),
+    {"sift_expirations", sift_expirations, METH_VARARGS, NULL},
+    {"read_slots", read_slots, METH_VARARGS, NULL},
+    {"values_at", values_at, METH_VARARGS, NULL},
+    {"records_of", records_of, METH_VARARGS, NULL},
+    {"keep_at_most", keep_at_most, METH_O, NULL},
+    {"most_bytes", most_bytes, METH_NOARGS, NULL},
+    {"kept_bytes", kept_bytes, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, .m_name = "engine.native.core", .m_size = -1, .m_methods = functions,
+};
+
+PyMODINIT_FUNC PyInit_core(void)
+{
+    PyObject *module = PyType_Ready(&file_map_type) < 0 ? NULL : PyModule_Create(&definition);
+    if (module && PyModule_AddObjectRef(module, "FileMap", (PyObject *)&file_map_type) < 0) {
+        Py_CLEAR(module);
+    }
+    return module;
+}

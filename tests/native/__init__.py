@@ -1,0 +1,1 @@
+"""The functions in C and their Python twins."""
