@@ -1,7 +1,8 @@
 """The extension ``engine.native.core``: the one of the native build, or one that is compiled for the tests.
 
 The pure build has no extension. So that its tests hold the functions in C against their twins too, ``native_core``
-compiles the sources, once per machine and state of the sources, with every warning an error.
+compiles the sources, once per machine and state of the sources, with every warning an error. ``python -m
+tests.support.native_core OPTION...`` compiles them with more options into the work tree, where the engine finds them.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -51,13 +51,17 @@ def compiled(directory: Path, *options: str) -> Path:
     with made.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.exists():
-            command = [compiler(), *FLAGS, *options, "-isystem", sysconfig.get_path("include")]
             part = made.with_suffix(".part")
-            subprocess.run([*command, "-o", part, *(path for path in files if path.suffix == ".c")], check=True)
+            compile_to(part, *options)
             part.rename(made)
     return made
 
 
-def compiler() -> str:
-    """The C compiler: CC, or cc."""
-    return shutil.which(os.environ.get("CC", "cc")) or "cc"
+def compile_to(path: Path, *options: str) -> None:
+    """Compile the sources into a shared object, with more options of the compiler."""
+    command = [os.environ.get("CC", "cc"), *FLAGS, *options, "-isystem", sysconfig.get_path("include")]
+    subprocess.run([*command, "-o", path, *sorted(SOURCES.glob("*.c"))], check=True)
+
+
+if __name__ == "__main__":
+    compile_to(SOURCES / f"core{sysconfig.get_config_var('EXT_SUFFIX')}", *sys.argv[1:])
