@@ -106,7 +106,7 @@ static int read_slot(Fields *from, const Shared *shared, PyObject **lists, Py_ss
             from->is_bad = 1;
         }
         /* 0 means none; otherwise the distance from the base plus one. */
-        if (expiration) {
+        if (expiration && !from->is_bad) {
             expiration = (shared->expiration_base + expiration - 1) * (shared->in_hours ? -1 : 1);
         }
     }
