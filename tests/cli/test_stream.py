@@ -6,12 +6,14 @@ import json
 import os
 import signal
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.fields import named_row, shape_of
+from engine.rep.changes.subscriber import SubscriberSettings
 from engine.rep.changes.transactions import RecordChange
 from jetool.commands.stream import command, rows
 from jetool.commands.stream.files import PART, STATE, ChangeFiles
@@ -31,7 +33,7 @@ def group(monkeypatch: pytest.MonkeyPatch) -> GroupDouble:
     """One node with all operations on databases."""
     group = group_of(with_null_commit(operations()))
     monkeypatch.setattr(command, "network_of", lambda _: group)
-    monkeypatch.setattr("engine.rep.changes.subscriber._FIRST_PAUSE_S", 0.001)
+    monkeypatch.setattr(command, "SubscriberSettings", partial(SubscriberSettings, first_pause_s=0.001))
     return group
 
 

@@ -29,14 +29,8 @@ from tests.support.groups.group_double import HOST, GroupDouble, NodeDouble, rec
 from tests.support.groups.recordings import HOME
 
 OPERATIONS = "database-operations/003-Feeder-n1.jsonl.gz"
-FAST = SubscriberSettings(durable=False, patience_s=5)
-DURABLE = SubscriberSettings(patience_s=5)
-
-
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.rep.changes.subscriber._FIRST_PAUSE_S", 0.001)
-    monkeypatch.setattr("engine.rep.changes.subscriber._LONGEST_PAUSE_S", 0.002)
+DURABLE = SubscriberSettings(patience_s=5, first_pause_s=0.001, longest_pause_s=0.002)
+FAST = DURABLE._replace(durable=False)
 
 
 def group_of(*logs: list[WireEntry]) -> GroupDouble:
@@ -404,7 +398,7 @@ def test_a_shutdown_is_answered() -> None:
 
     def shut_down() -> None:
         stream = group.streams[-1]
-        stream._out += f.FEEDER.encode(f.ShutdownRequest(time_ms=5), 9, client=False)
+        stream.say(f.ShutdownRequest(time_ms=5))
         group.quiet = lambda: None
 
     group.quiet = shut_down
@@ -453,8 +447,7 @@ def test_a_clock_that_is_off_is_told() -> None:
     assert "-90000 ms ahead" in Reader(group, BEGIN).read().notices[0]
 
 
-def test_a_group_that_does_not_say_what_is_durable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.rep.changes.subscriber._DTVLSN_WAIT_S", 0.0)
+def test_a_group_that_does_not_say_what_is_durable() -> None:
     log = []
     for entry in operations():
         record = entry.record()
@@ -462,7 +455,7 @@ def test_a_group_that_does_not_say_what_is_durable(monkeypatch: pytest.MonkeyPat
             entry = entry._replace(body=encode_body(entry.type_number, entry.log_version, record._replace(dtvlsn=0)))
         log.append(entry)
     with pytest.raises(RefusedError, match="do not say what is durable"):
-        Reader(group_of(log), BEGIN, DURABLE).read()
+        Reader(group_of(log), BEGIN, DURABLE._replace(durable_wait_s=0.0)).read()
     assert len(Reader(group_of(log), BEGIN).read().changes) == 30
 
 
