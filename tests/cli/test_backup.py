@@ -15,7 +15,7 @@ from engine.rep.wire.log_file_feeder import FileListReq
 from engine.rep.wire.node_state import NodeStateResponse
 from jetool.commands.backup import take
 from jetool.frame import exits
-from tests.rep.client.test_hot_copy import contents
+from tests.support.environments.backups import contents
 from tests.support.environments.copies import copy_of, state_of
 from tests.support.environments.oracle import named
 from tests.support.groups.copy_server import CopyServer

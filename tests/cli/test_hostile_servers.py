@@ -18,11 +18,11 @@ from engine.rep.wire.group_lines import Members
 from jetool.commands.backup import take
 from jetool.commands.stream import command as stream_command
 from jetool.frame import exits
-from tests.rep.changes.test_subscriber import operations, with_null_commit
 from tests.support.environments.oracle import named
 from tests.support.groups.copy_server import CopyServer, changing
 from tests.support.groups.group_double import GroupDouble, NodeDouble
 from tests.support.groups.hostile_server import Mischief, saying, serving
+from tests.support.groups.subscribers import operations, with_null_commit
 from tests.support.harness import Result, run
 
 FILES = {path.name: path.read_bytes() for path in sorted((named("je-18.3.20/torn-base").path / "env").glob("*.jdb"))}

@@ -17,9 +17,10 @@ from engine.rep.changes.transactions import RecordChange
 from jetool.commands.stream.column_files import AVRO, PARQUET, row_file
 from jetool.frame import exits
 from jetool.output.shape import expiration_text
-from tests.cli.test_stream import IDLE, group, rows_of, stream
-from tests.rep.changes.test_subscriber import forked, operations
+from tests.cli.test_stream import IDLE
 from tests.support.groups.group_double import GroupDouble
+from tests.support.groups.streamed import group, rows_of, stream
+from tests.support.groups.subscribers import forked, operations
 from tests.support.tools import needs
 
 __all__ = ["group"]

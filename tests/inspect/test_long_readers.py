@@ -11,7 +11,7 @@ from engine.db.environment import Environment
 from engine.events import heard
 from engine.inspect import ldap_backend
 from engine.inspect.ldap_backend import BackendCheck, backend_entries
-from tests.cli.test_ldap import BASE, write_backend
+from tests.support.environments.ldap_backends import BASE, write_backend
 
 
 class Steps:

@@ -22,6 +22,7 @@ from engine.rep.wire import log_file_feeder as c
 from engine.rep.wire.messages import Message
 from engine.rep.wire.node_state import NodeStateResponse
 from engine.storage.disk import DiskStorage
+from tests.support.environments.backups import contents
 from tests.support.groups.copy_server import CopyServer, changing
 from tests.support.groups.networks import RecordedNetwork, recordings
 from tests.support.groups.recordings import Player, Recording
@@ -43,13 +44,6 @@ class Steps:
 def copy(server: Any, place: Path, retries: int = 0) -> CopyResult:
     made = HotCopy(Repository(DiskStorage(str(place))), Steps(), Throttle(None), first_pause_s=0.0)
     return made.run(server, HERE, 5, retries, lambda _: None, ORIGIN)[0]
-
-
-def contents(place: Path) -> dict[str, bytes]:
-    """The files of the newest backup, by their paths in the environment; none without a backup."""
-    latest = Repository(DiskStorage(str(place))).latest()
-    files = latest.files if latest is not None else ()
-    return {file.path: (place / file.stored).read_bytes() for file in files}
 
 
 def stored(place: Path) -> list[int]:
