@@ -19,10 +19,11 @@ from jetool.output.base import StreamLayout
 from jetool.output.jsonl import NdjsonEncoder
 from jetool.output.shape import PLAIN
 from tests.support.groups.group_double import GroupDouble
-from tests.support.groups.streamed import rows_of, stream
+from tests.support.groups.streamed import group, rows_of, stream
 from tests.support.groups.subscribers import forked, operations
 from tests.support.harness import assert_valid
 
+__all__ = ["group"]
 IDLE = ("--from", "begin", "--fast", "--until-idle", "0")
 
 
