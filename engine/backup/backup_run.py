@@ -122,7 +122,13 @@ def plan(storage: Storage, repository: Repository, source: str) -> BackupPlan:
 
 
 def take(
-    storage: Storage, repository: Repository, source: str, *, node: str | None = None, listener: Listener = SILENT
+    storage: Storage,
+    repository: Repository,
+    source: str,
+    *,
+    node: str | None = None,
+    listener: Listener = SILENT,
+    most_attempts: int = _MOST_ATTEMPTS,
 ) -> Taken:
     """Add a backup of an environment to a repository.
 
@@ -131,6 +137,7 @@ def take(
         source: its name in the manifest.
         node: the name of the node, where it is known.
         listener: receives progress of ``backup`` in bytes.
+        most_attempts: how often an environment may change while it is copied.
 
     Raises:
         NotFoundError: there is no environment. RefusedError: it must not be used, another process adds or removes
@@ -140,7 +147,7 @@ def take(
     list_log_files(storage)
     with repository.locked():
         origin = Origin(source, node, time.time_ns() // 1_000_000)
-        return _Taking(storage, repository, origin, listener).run()
+        return _Taking(storage, repository, origin, listener).run(most_attempts)
 
 
 class _Taking:
@@ -159,10 +166,10 @@ class _Taking:
         self._stored_bytes = 0
         self.given_up_bytes = self._commits_after = 0
 
-    def run(self) -> Taken:
+    def run(self, most_attempts: int) -> Taken:
         """Copy until no copied file changes any more, and write the manifest."""
         gone: list[str] = []
-        for attempt in range(1, _MOST_ATTEMPTS + 1):
+        for attempt in range(1, most_attempts + 1):
             places = self.listed()
             try:
                 self._copy_all(places)
@@ -175,7 +182,7 @@ class _Taking:
         raise RefusedError(
             "the environment does not hold still",
             file=self._storage.root,
-            found=f"its files have changed {_MOST_ATTEMPTS} times while they were copied",
+            found=f"its files have changed {most_attempts} times while they were copied",
             consequence="no backup was added; what was copied is kept",
             hint="run it again: it goes on with what there is",
         )

@@ -102,14 +102,14 @@ _LINES: Final = (
     Loggable(operations.OldCompressSpace, PHYSICAL, actions.do_compress, actions.undo_compress),
     Loggable(operations.SetReservedSpace, NOT_UNDONE, actions.do_set_reserved_space, None),
 )
-_BY_CLASS: dict[type, Loggable] = {line.record: line for line in _LINES}
+BY_CLASS: dict[type, Loggable] = {line.record: line for line in _LINES}
 
 
 def register(line: Loggable) -> None:
     """Add the verbs of a page operation whose codec is registered. ValueError when the operation has verbs already."""
-    if line.record in _BY_CLASS:
+    if line.record in BY_CLASS:
         raise ValueError(f"{line.record.__name__} has its verbs already")
-    _BY_CLASS[line.record] = line
+    BY_CLASS[line.record] = line
 
 
 def clr_of(operation: registry.Operation) -> str:
@@ -117,7 +117,7 @@ def clr_of(operation: registry.Operation) -> str:
 
     Non-page operations are allowed.
     """
-    line = _BY_CLASS.get(type(operation))
+    line = BY_CLASS.get(type(operation))
     return NOT_UNDONE if line is None else line.clr
 
 
@@ -163,7 +163,7 @@ def raised_by_undo(operation: registry.Operation) -> int:
 
 
 def _line(operation: registry.Operation) -> Loggable:
-    line = _BY_CLASS.get(type(operation))
+    line = BY_CLASS.get(type(operation))
     if line is None:
         raise FormatError(f"a {type(operation).__name__} record changes no page by itself")
     return line

@@ -37,15 +37,22 @@ class KeyRange(NamedTuple):
 WHOLE: Final = KeyRange(None, None)
 
 
-def count_records(engine: Engine, db: Database, jobs: int, told: Callable[[int, float], None] | None = None) -> int:
+def count_records(
+    engine: Engine,
+    db: Database,
+    jobs: int,
+    told: Callable[[int, float], None] | None = None,
+    least_cuts: int = _LEAST_CUTS,
+) -> int:
     """Count records in several processes; the records are not read.
 
     Arguments:
         engine, db: the database; no other thread uses it.
         jobs: processes.
         told: as for ``Database.count``.
+        least_cuts: as for ``worthwhile_ranges``.
     """
-    ranges = worthwhile_ranges(engine, db, jobs)
+    ranges = worthwhile_ranges(engine, db, jobs, least_cuts)
     if len(ranges) == 1 or db.slots() is None:
         return db.count(told)
     total = 0
@@ -62,12 +69,16 @@ def _count(db: Database, keys: KeyRange) -> int:
     return sum(len(found.keys) for found in slots)
 
 
-def worthwhile_ranges(engine: Engine, db: Database, jobs: int) -> list[KeyRange]:
+def worthwhile_ranges(engine: Engine, db: Database, jobs: int, least_cuts: int = _LEAST_CUTS) -> list[KeyRange]:
     """Ranges of a database for forked workers; one range if the database is too small, or forks cannot share the
     environment.
+
+    Arguments:
+        jobs: processes.
+        least_cuts: a database whose tree cannot be cut so often is too small.
     """
-    cuts = cut_keys(engine, db, _LEAST_CUTS + 1) if jobs > 1 and can_share(engine) else []
-    if len(cuts) < _LEAST_CUTS:
+    cuts = cut_keys(engine, db, least_cuts + 1) if jobs > 1 and can_share(engine) else []
+    if len(cuts) < least_cuts:
         return [WHOLE]
     return [KeyRange(*pair) for pair in pairwise([None, *cuts, None])]
 

@@ -58,12 +58,16 @@ class UnwrittenLog(Protocol):
         """Called when the found bytes are damaged: they must not reach the file (R-LOG-40)."""
 
 
+PIECE_BYTES: Final = 1 << 20
+
+
 class LogAccess:
     """Reads single entries of a log.
 
     Arguments:
         storage: the environment.
         files: its log files; more may be added as the writer makes them.
+        piece_bytes: how much a pass over a file reads at a time.
 
     Attributes:
         unwritten: the writer's buffer.
@@ -82,11 +86,13 @@ class LogAccess:
         "_versions",
         "at_lsn",
         "on_damage",
+        "piece_bytes",
         "reads",
         "unwritten",
     )
 
-    def __init__(self, storage: Storage, files: tuple[LogFile, ...]) -> None:
+    def __init__(self, storage: Storage, files: tuple[LogFile, ...], piece_bytes: int = PIECE_BYTES) -> None:
+        self.piece_bytes = piece_bytes
         self._storage = storage
         self._files = {file.number: file for file in files}
         # A file that exists only in the writer's buffer so far.

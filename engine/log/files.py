@@ -260,9 +260,19 @@ class LogProgress:
         name: the step.
         files: the files of the pass, ascending.
         backward: the pass begins at the end.
+        every_bytes: bytes between two reports.
     """
 
-    def __init__(self, listener: Listener, name: str, files: Sequence[LogFile], *, backward: bool = False) -> None:
+    def __init__(
+        self,
+        listener: Listener,
+        name: str,
+        files: Sequence[LogFile],
+        *,
+        backward: bool = False,
+        every_bytes: int = _EVERY_BYTES,
+    ) -> None:
+        self._every_bytes = every_bytes
         self._listener, self._name, self._backward = listener, name, backward
         sizes = [file.size_bytes for file in files]
         self._before = dict(zip((file.number for file in files), accumulate(sizes, initial=0), strict=False))
@@ -274,7 +284,7 @@ class LogProgress:
         place = min(self._before.get(file_of(lsn), 0) + offset_of(lsn), self._total)
         done = self._total - place if self._backward else place
         if done >= self._next:
-            self._next = done + _EVERY_BYTES
+            self._next = done + self._every_bytes
             self._listener.step(self._name, done, self._total)
 
     def end(self) -> None:

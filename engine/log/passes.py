@@ -30,7 +30,6 @@ from engine.log.files import LogFile, log_file_name
 from engine.log.reader import FileReader
 from engine.workers.process import MOST_NUMBERS
 
-_PIECE_BYTES: Final = 1 << 20
 # Processes share a range by files, in parts of at least this size.
 SHARE_BYTES = 24 << 20
 _new_tuple: Final = tuple.__new__
@@ -168,7 +167,7 @@ def picked_pieces(access: LogAccess, extent: LogRange, pick: Pick) -> Iterator[t
         lengths = header_lengths(version)
         while pos < end:
             found: list[int] = []
-            data = handle.read(pos, min(_PIECE_BYTES, end - pos))
+            data = handle.read(pos, min(access.piece_bytes, end - pos))
             taken = pick(data, lengths, found)
             if pos + len(data) < end and not taken:
                 # An entry larger than a piece: read just that one, whole.
@@ -363,7 +362,7 @@ def _pieces(access: LogAccess, file: LogFile, start: int, end: int) -> Iterator[
     handle = access.handle(file.number)
     lengths = header_lengths(access.version_of(file.number))
     while start < end:
-        data = handle.read(start, min(_PIECE_BYTES, end - start))
+        data = handle.read(start, min(access.piece_bytes, end - start))
         if start + len(data) >= end:
             yield start, data
             return

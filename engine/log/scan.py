@@ -43,7 +43,7 @@ from engine.workers.parallel import map_in_order, map_small
 Item = LogEntry | Damage
 Result = TypeVar("Result")
 
-_PIECE_BYTES: Final = 1 << 20
+PIECE_BYTES: Final = 1 << 20
 # Bytes per read in a pass that follows prevOffsets.
 _BACK_BYTES: Final = 1 << 14
 
@@ -72,6 +72,7 @@ class LogScan(NamedTuple):
         types: the entry types to yield; None for all. Damage is always yielded.
         start, end: the range; NULL_LSN means no limit.
         past_end: continue after damage in the last file; otherwise that damage is the last item (R-LOG-31).
+        piece_bytes: how much of a file a backward pass holds in memory.
     """
 
     storage: Storage
@@ -81,6 +82,7 @@ class LogScan(NamedTuple):
     start: int = NULL_LSN
     end: int = NULL_LSN
     past_end: bool = True
+    piece_bytes: int = PIECE_BYTES
 
     def between(self, start: int = NULL_LSN, end: int = NULL_LSN) -> LogScan:
         """The same pass over another range."""
@@ -181,7 +183,7 @@ class LogScan(NamedTuple):
                 if last is not None:
                     self._expect_entry(reader, last)
                 first = offset_of(end) if end != NULL_LSN and file.number == file_of(end) else 0
-                for item in _backward(reader, first, last):
+                for item in _backward(reader, first, last, self.piece_bytes):
                     if types is None or isinstance(item, Damage) or item.type_number in types:
                         yield item
 
@@ -368,7 +370,7 @@ def scan_file(
     return LogScan(storage=storage, files=(file,), end_file=end_file, types=types, past_end=past_end)
 
 
-def _backward(reader: FileReader, first: int, last: int | None) -> Iterator[Item]:
+def _backward(reader: FileReader, first: int, last: int | None, piece_bytes: int) -> Iterator[Item]:
     """One file from ``last`` (None: its end) down to ``first``, both inclusive, in pieces."""
     # The state of the reader is kept for each piece, so that the second pass reports the same damage.
     pieces = [(0, -1, reader.mark())]
@@ -376,7 +378,7 @@ def _backward(reader: FileReader, first: int, last: int | None) -> Iterator[Item
     for item in reader.entries(end=None if last is None else last + 1):
         offset = offset_of(item.lsn)
         if isinstance(item, LogEntry):
-            if offset - pieces[-1][0] >= _PIECE_BYTES:
+            if offset - pieces[-1][0] >= piece_bytes:
                 pieces.append((offset, prev, mark))
             prev = offset
         elif not item.length:

@@ -116,6 +116,7 @@ class LogSourceReader(DataSourceReader):
         least_bytes: how much a task reads.
         decode: the decoder; None for none.
         push_down: whether conditions limit the data that is read.
+        least_cut_bytes: smaller files are never cut.
 
     Raises:
         UsageError: the schema has an unknown column, or one of another type.
@@ -129,12 +130,13 @@ class LogSourceReader(DataSourceReader):
         decode: str | None,
         *,
         push_down: bool = False,
+        least_cut_bytes: int = _LEAST_CUT_BYTES,
     ) -> None:
         self._push_down = push_down
         self._rows = LogRows(schema, {}, FORMAT, decode)
         self._environments = tuple(environments)
         self._least_bytes = least_bytes
-        self._most_bytes = max(_CUT * least_bytes, _LEAST_CUT_BYTES)
+        self._most_bytes = max(_CUT * least_bytes, least_cut_bytes)
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
         """Take the conditions that ``ColumnLimits`` can express, if ``pushDown`` is set; return the others."""

@@ -59,12 +59,13 @@ def opened_view(view: RecoveredView) -> Environment:
     return Environment(storage, EnvironmentConfig(read_only=True))
 
 
-def recovered_once(env: str, end_lsn: int | None) -> RecoveredView:
+def recovered_once(env: str, end_lsn: int | None, least_bytes: int = _LEAST_BYTES) -> RecoveredView:
     """Recover an environment for all tasks, if recovery has much to read and there is a directory for the result.
 
     Arguments:
         env: its directory.
         end_lsn: where its log ends for this read; None for the real end.
+        least_bytes: how much recovery has to read for this to be worth it.
     """
     plain = RecoveredView(env, end_lsn, None)
     # Spark's own directory of this application.
@@ -72,7 +73,7 @@ def recovered_once(env: str, end_lsn: int | None) -> RecoveredView:
     storage = _storage(env, end_lsn)
     try:
         files = list_log_files(storage)
-        if not parent.is_dir() or _redone_bytes(storage, files) < _LEAST_BYTES:
+        if not parent.is_dir() or _redone_bytes(storage, files) < least_bytes:
             return plain
         shown = {file.path: file.size_bytes for file in files.with_marker()}
         # Includes the times of all files, since rollbacks and repairs change entries in place.

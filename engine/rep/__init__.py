@@ -9,6 +9,7 @@ Modules:
 * ``changes``: the changes in a running group of JE, by transaction
 * ``client``: clients of real nodes of JE: inspecting groups, copying nodes
 * ``group``: the members of a replication group, kept in the replicated database ``_jeRepGroupDB``
+* ``intervals``: the pauses and patience of a node
 * ``member``: a node that follows the master of a group of JE
 * ``master``: the master of a group of JE
 * ``outflow``: the next entries that a feeder sends

@@ -63,6 +63,10 @@ class GroupGate:
         policy: for all commits.
         timeout_s: longest wait for replicas, and again for acknowledgements.
         durable: the DTVLSN in the log; it never falls below this.
+
+    Attributes:
+        timeout_s: may be changed at any time; it holds for waits that begin later.
+        electable: number of electable members, this node included.
     """
 
     def __init__(self, index: VLSNIndex, node_id: int, policy: AckPolicy, timeout_s: float, durable: int) -> None:
@@ -70,7 +74,7 @@ class GroupGate:
         self._node_id = node_id
         self._policy = policy
         self._of_thread = threading.local()
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._changed = threading.Condition()
         self._durable = durable
         self._acked: dict[str, int] = {}
@@ -203,7 +207,7 @@ class GroupGate:
             InsufficientReplicasError: too few were connected within the timeout; nothing was logged.
             RefusedError: this node is no longer the master.
         """
-        deadline = time.monotonic() + self._timeout_s
+        deadline = time.monotonic() + self.timeout_s
         with self._changed:
             while self._closed is None and (self._held or len(self._connected) < self.needed):
                 left = deadline - time.monotonic()
@@ -270,7 +274,7 @@ class GroupGate:
             self._awaited.discard(vlsn)
 
     def _await_acks(self, vlsn: int) -> None:
-        needed, deadline = self.needed, time.monotonic() + self._timeout_s
+        needed, deadline = self.needed, time.monotonic() + self.timeout_s
         with self._changed:
             # Disconnected replicas count too: acknowledged entries are on their disks.
             while (found := sum(acked >= vlsn for acked in self._acked.values())) < needed:

@@ -19,16 +19,20 @@ RUN_BYTES: Final = 32 << 20
 # Memory of a pair besides its bytes.
 _OBJECT_BYTES: Final = 150
 # Bytes of each run that are in memory while runs are merged.
-_CHUNK_BYTES: Final = 1 << 18
+CHUNK_BYTES: Final = 1 << 18
 _TOLD: Final = 1 << 14
 
 
-def in_byte_order(pairs: Iterable[Pair], listener: Listener = SILENT) -> Iterator[Pair]:
+def in_byte_order(
+    pairs: Iterable[Pair], listener: Listener = SILENT, run_bytes: int = RUN_BYTES, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[Pair]:
     """Sort pairs, with bounded memory for any number of pairs.
 
     Arguments:
         pairs: for example records, in any order.
         listener: receives the step ``sort records`` while the pairs are read.
+        run_bytes: memory for pairs before a run is written.
+        chunk_bytes: how much of each run is in memory while runs are merged.
 
     Raises:
         StorageError: the scratch file cannot grow.
@@ -39,9 +43,9 @@ def in_byte_order(pairs: Iterable[Pair], listener: Listener = SILENT) -> Iterato
         for number, pair in enumerate(pairs, 1):
             held.append(pair)
             size += len(pair[0]) + len(pair[1]) + _OBJECT_BYTES
-            if size >= RUN_BYTES:
+            if size >= run_bytes:
                 held.sort()
-                runs.append([scratch.put(chunk) for chunk in _chunks(held)])
+                runs.append([scratch.put(chunk) for chunk in _chunks(held, chunk_bytes)])
                 held, size = [], 0
             if not number % _TOLD:
                 listener.step("sort records", number, 0)
@@ -51,12 +55,12 @@ def in_byte_order(pairs: Iterable[Pair], listener: Listener = SILENT) -> Iterato
         scratch.close()
 
 
-def _chunks(pairs: list[Pair]) -> Iterator[bytes]:
+def _chunks(pairs: list[Pair], chunk_bytes: int) -> Iterator[bytes]:
     chunk, size = list[Pair](), 0
     for pair in pairs:
         chunk.append(pair)
         size += len(pair[0]) + len(pair[1])
-        if size >= _CHUNK_BYTES:
+        if size >= chunk_bytes:
             yield marshal.dumps(chunk)
             chunk, size = [], 0
     if chunk:

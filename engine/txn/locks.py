@@ -26,7 +26,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterable
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from engine.errors import JetoolError, plural
 from engine.format.lsn import format_lsn
@@ -68,6 +68,7 @@ class LockTable:
         deadlock_detect: whether to search for cycles (``je.lock.deadlockDetect``).
         deadlock_detect_delay_ms: how long a request waits before it searches (``je.lock.deadlockDetectDelay``).
         clock: a monotonic clock, in seconds.
+        mutex: guards the table; None for a lock of its own.
     """
 
     def __init__(
@@ -76,8 +77,9 @@ class LockTable:
         deadlock_detect: bool = True,
         deadlock_detect_delay_ms: int = 0,
         clock: Callable[[], float] = time.monotonic,
+        mutex: Any = None,
     ) -> None:
-        self._mutex = threading.Lock()
+        self._mutex = mutex if mutex is not None else threading.Lock()
         self._locks: dict[int, LockEntry] = {}
         self._waiting: dict[Hashable, list[Waiter]] = {}
         self._detect = deadlock_detect

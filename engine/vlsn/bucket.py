@@ -12,6 +12,7 @@ replaced in one step, and the array only grows; so the result of a reader is at 
 
 from __future__ import annotations
 
+import sys
 from array import array
 from typing import Final, NamedTuple
 
@@ -99,6 +100,11 @@ class VLSNBucket:
         bucket._tail = (last, last_lsn)
         bucket.closed = True
         return bucket
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of memory that it takes."""
+        return sys.getsizeof(self) + sys.getsizeof(self._offsets)
 
     def put(self, vlsn: int, lsn: int) -> bool:
         """Add a mapping; ``vlsn`` must not be before ``first``.

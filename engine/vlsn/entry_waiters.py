@@ -16,13 +16,14 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from engine.errors import JetoolError, RefusedError, UsageError
+from engine.format.vlsn import NULL_VLSN
 from engine.vlsn.vlsn_range import next_vlsn
 
 # The cache is for entries that are sent right after being written; very long ones are read from the log.
 _CACHED_BYTES: Final = 1 << 20
 _MOST_SLOTS: Final = 1024
 # How long a wait for consistency sleeps before it checks whether a rollback has lowered its target.
-_CONSISTENCY_MS: Final = 1000
+RECHECK_MS: Final = 1000
 
 
 class LogItem(NamedTuple):
@@ -126,16 +127,24 @@ class EntryWaiters:
     Arguments:
         last: returns the current last VLSN of the range.
         cache_size: slots of the log item cache.
+        recheck_ms: how long a wait for consistency sleeps before it looks at its target again.
     """
 
-    def __init__(self, last: Callable[[], int], cache_size: int) -> None:
+    def __init__(self, last: Callable[[], int], cache_size: int, recheck_ms: int = RECHECK_MS) -> None:
         self._last = last
+        self._recheck_ms = recheck_ms
         self._mutex = threading.Lock()
         self._cache = LogItemCache(cache_size)
         self._latch: PutLatch | None = None
         self._failure: JetoolError | None = None
         self.hits = 0
         self.misses = 0
+
+    @property
+    def awaited(self) -> tuple[int, int]:
+        """The VLSN that threads wait for, and their number; NULL_VLSN and 0 without any."""
+        with self._mutex:
+            return (self._latch.vlsn, self._latch.waiters) if self._latch is not None else (NULL_VLSN, 0)
 
     def arrived(self, vlsn: int, item: LogItem | None) -> None:
         """Note that an entry has been registered."""
@@ -196,12 +205,12 @@ class EntryWaiters:
         deadline = time.monotonic() + timeout_ms / 1000 if timeout_ms else None
         least = target()
         while (last := self._last()) < (least := min(least, target())):
-            left = _CONSISTENCY_MS if deadline is None else int((deadline - time.monotonic()) * 1000)
+            left = self._recheck_ms if deadline is None else int((deadline - time.monotonic()) * 1000)
             if left <= 0:
                 raise WaitTimeoutError(f"VLSN index: {least} is allocated, but only {last} is registered")
             try:
                 # Wait in short steps: a rollback may lower the target without waking this wait.
-                self.wait_for(next_vlsn(last), min(left, _CONSISTENCY_MS))
+                self.wait_for(next_vlsn(last), min(left, self._recheck_ms))
             except WaitTimeoutError:
                 if self._failure is not None:
                     raise

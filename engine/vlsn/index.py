@@ -30,7 +30,7 @@ from engine.vlsn import database as db
 from engine.vlsn import truncate
 from engine.vlsn.bucket import DEFAULT_LIMITS, BucketLimits
 from engine.vlsn.database import IndexDatabase
-from engine.vlsn.entry_waiters import EntryWaiters, LogItem, WaitTimeoutError
+from engine.vlsn.entry_waiters import RECHECK_MS, EntryWaiters, LogItem, WaitTimeoutError
 from engine.vlsn.ghost import Bucket
 from engine.vlsn.recent_buckets import RecentBuckets
 from engine.vlsn.tracker import VLSNTracker
@@ -43,7 +43,13 @@ _LOOKUPS: Final = 3
 
 
 class IndexStats(NamedTuple):
-    """Counters since the index was opened; ``tracked`` is the number of unflushed buckets now."""
+    """Counters since the index was opened.
+
+    Attributes:
+        tracked: number of unflushed buckets now.
+        awaited_vlsn: the VLSN that threads wait for now, NULL_VLSN without any.
+        waiters: number of these threads.
+    """
 
     buckets_created: int
     head_buckets_deleted: int
@@ -51,6 +57,8 @@ class IndexStats(NamedTuple):
     cache_hits: int
     cache_misses: int
     tracked: int
+    awaited_vlsn: int
+    waiters: int
 
 
 class VLSNIndex:
@@ -60,10 +68,17 @@ class VLSNIndex:
         database: the flushed buckets.
         limits: how buckets are filled.
         cache_size: slots of the log item cache.
+        recent: the cache of stored buckets; None for one of the usual size.
+        recheck_ms: how long a wait for consistency sleeps before it checks whether a rollback has lowered its target.
     """
 
     def __init__(
-        self, database: IndexDatabase, limits: BucketLimits = DEFAULT_LIMITS, cache_size: int = DEFAULT_CACHE_SIZE
+        self,
+        database: IndexDatabase,
+        limits: BucketLimits = DEFAULT_LIMITS,
+        cache_size: int = DEFAULT_CACHE_SIZE,
+        recent: RecentBuckets | None = None,
+        recheck_ms: int = RECHECK_MS,
     ) -> None:
         self._database = database
         self._mutex = threading.Lock()
@@ -72,8 +87,8 @@ class VLSNIndex:
         last = db.last_bucket(database)
         self.tracker = VLSNTracker(limits, stored, NULL_VLSN if last is None else last.last)
         self._stored_range = stored
-        self._recent = RecentBuckets()
-        self._waiters = EntryWaiters(lambda: self.tracker.range.last, cache_size)
+        self._recent = recent if recent is not None else RecentBuckets()
+        self._waiters = EntryWaiters(lambda: self.tracker.range.last, cache_size, recheck_ms)
         self._allocated = NULL_VLSN
         self._head_deleted = self._tail_deleted = 0
 
@@ -263,7 +278,8 @@ class VLSNIndex:
         """The counters."""
         with self._mutex:
             counts = (self.tracker.created, self._head_deleted, self._tail_deleted)
-            return IndexStats(*counts, self._waiters.hits, self._waiters.misses, len(self.tracker.buckets))
+            caches = self._waiters.hits, self._waiters.misses, len(self.tracker.buckets)
+            return IndexStats(*counts, *caches, *self._waiters.awaited)
 
     def replace_tail(self, recovered: VLSNTracker, last_matchpoint: int) -> None:
         """Replace the stored end by the mappings from recovery (R-VLSN-75, ``recovery_merge``); durable on return."""

@@ -87,7 +87,7 @@ COMMANDS: Final = (
 )
 
 # Command names of other tools, including JE's, in lower case, and the jetool command for each.
-_ELSEWHERE: Final = {
+ELSEWHERE: Final = {
     "dbbackup": "backup take",
     "dbdump": "dump",
     "dbfilterstats": "info --stats",
@@ -153,6 +153,6 @@ _ELSEWHERE: Final = {
 def elsewhere(name: str) -> str | None:
     """The jetool command for another tool's command name, or None."""
     # JE's tools are named after their classes.
-    found = _ELSEWHERE.get(name.rpartition(".")[2].lower())
+    found = ELSEWHERE.get(name.rpartition(".")[2].lower())
     known = {row.name for row in COMMANDS}
     return found if found is not None and found.split()[0] in known else None

@@ -4,7 +4,7 @@ JUnit output has a test case per code, which fails if there is an error or a war
 error if the check was not completed. SARIF output has a result per finding. Prometheus output has counts per code and
 every number of the summary, each with environment and host. It also has the end time of the check and whether it was
 complete, so that an alert can distinguish an old or broken check from a clean one. All three are written at the end,
-since they begin with totals; until then at most ``_KEPT`` findings per code are kept.
+since they begin with totals; until then at most ``MOST_KEPT`` findings per code are kept.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from jetool.output import jsonl
 from jetool.output.findings import SEVERITIES, FindingView, byte_offset, finding_row, place_words
 from jetool.output.shape import PLAIN, Style, lsn_text, printable, to_json, to_text
 
-_KEPT: Final = 1000
+MOST_KEPT: Final = 1000
 _DERBY_PLACE: Final = frozenset(("instant", "container", "page"))
 # The lists of a summary with checked and unchecked parts.
 _LEVELS: Final = (("checked", 1), ("not_checked", 0))
@@ -35,7 +35,7 @@ Rules = Sequence[tuple[str, str]]
 
 
 class FindingTally:
-    """Findings by code: the first ``_KEPT`` of each are kept, all are counted.
+    """Findings by code: the first ``MOST_KEPT`` of each are kept, all are counted.
 
     Arguments:
         rules: code and one sentence for every possible finding.
@@ -64,7 +64,7 @@ class FindingTally:
         named: str | None = getattr(finding, "environment", None)
         env = self.environments[0] if named is None else os.path.abspath(named)
         self.each[env, finding.code, finding.severity] += 1
-        if len(kept) < _KEPT:
+        if len(kept) < MOST_KEPT:
             kept.append(finding)
 
     def ended(self, incomplete: Collection[str]) -> None:
@@ -133,7 +133,7 @@ def _case(code: str, kept: Sequence[FindingView], count: int) -> str:
     if not failing:
         return f"{start}/>\n"
     lines = [escape(printable(f"{_place(finding)}: ") + _sentence(finding)) for finding in failing]
-    # Beyond ``_KEPT`` findings are counted, not kept.
+    # Beyond ``MOST_KEPT`` findings are counted, not kept.
     if count > len(kept):
         lines.append(f"and {count - len(kept)} more")
     body = "\n".join(lines)

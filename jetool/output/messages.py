@@ -257,10 +257,19 @@ class JsonMessages:
 
 
 class Bar:
-    """Progress for people."""
+    """Progress for people.
 
-    def __init__(self) -> None:
-        self._next = time.monotonic() + _DELAY_S
+    Arguments:
+        clock: the monotonic clock.
+        new_bar: makes a bar on standard error and draws it; None for that of ``rich``.
+    """
+
+    def __init__(
+        self, clock: Callable[[], float] = time.monotonic, new_bar: Callable[[], Progress] | None = None
+    ) -> None:
+        self._clock = clock
+        self._new_bar = new_bar or _new_bar
+        self._next = clock() + _DELAY_S
         self._closed = False
         self._bar: Progress | None = None
         self._tasks: dict[str, TaskID] = {}
@@ -272,13 +281,13 @@ class Bar:
 
     def step(self, name: str, done: int, total: int) -> None:
         """Draw the step, at most ten times a second."""
-        now = time.monotonic()
+        now = self._clock()
         # Short runs end before the delay and never load ``rich``.
         if self._closed or now < self._next:
             return
         self._next = now + _DRAW_S
         if self._bar is None:
-            self._bar = _new_bar()
+            self._bar = self._new_bar()
         if name not in self._tasks:
             self._tasks[name] = self._bar.add_task(name, percent="", records="")
         records = (
@@ -300,7 +309,7 @@ class Bar:
     def make_way(self, result: bytes) -> None:
         """Erase the bar, and let later steps draw it only after a delay."""
         self.pause()
-        self._next = time.monotonic() + _DELAY_S if result.endswith(b"\n") else math.inf
+        self._next = self._clock() + _DELAY_S if result.endswith(b"\n") else math.inf
 
     def close(self) -> None:
         """Erase the bar for good."""

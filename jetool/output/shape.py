@@ -89,7 +89,7 @@ def to_json(kind: str, value: Any, style: Style = PLAIN) -> Any:
 
 def row_to_json(row: Any, style: Style = PLAIN) -> dict[str, Any]:
     """A row as a JSON object, fields in their order."""
-    return {name: value if kind in _AS_IT_IS else to_json(kind, value, style) for name, kind, value in fields_of(row)}
+    return {name: value if kind in AS_IT_IS else to_json(kind, value, style) for name, kind, value in fields_of(row)}
 
 
 def lsn_text(lsn: int) -> str | None:
@@ -240,7 +240,7 @@ KINDS: Final[dict[str, ValueKind]] = {
 }
 
 # Kinds whose values are JSON already. Most fields of streams, which have millions of rows, have these kinds.
-_AS_IT_IS: Final = frozenset(("int", "float", "hex", "level", "bool", "text", "duration_ms", "size_bytes"))
+AS_IT_IS: Final = frozenset(("int", "float", "hex", "level", "bool", "text", "duration_ms", "size_bytes"))
 
 
 def _list_text(kind: str) -> Callable[[Any, Style], str]:

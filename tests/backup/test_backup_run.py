@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from engine.backup import backup_run
 from engine.backup.backup_run import plan, take
 from engine.backup.repository import Repository
 from engine.errors import JetoolError, NotFoundError, RefusedError, StorageError
@@ -185,14 +184,13 @@ def test_a_rollback_that_marks_what_was_copied(tmp_path: Path) -> None:
     assert copied == (env / names[0]).read_bytes()
 
 
-def test_an_environment_that_never_holds_still(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_environment_that_never_holds_still(tmp_path: Path) -> None:
     env = environment(tmp_path)
-    monkeypatch.setattr(backup_run, "_MOST_ATTEMPTS", 3)
     times = iter(range(1_600_000_000, 1_700_000_000))
     source = WatchedStorage(DiskStorage(str(env)), lambda _: os.utime(env / "00000000.jdb", (1, next(times))))
     repository = Repository(DiskStorage(str(tmp_path / "backups")))
     with pytest.raises(RefusedError, match="does not hold still"):
-        take(source, repository, "here")
+        take(source, repository, "here", most_attempts=3)
     assert repository.ids() == []
 
 

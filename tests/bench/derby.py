@@ -33,10 +33,10 @@ from engine.storage.disk import DiskStorage
 from tests.support.derby_java import HERE
 from tests.support.tools import DERBY_JAR as JAR
 
-_FILE_BYTES: Final = 33_554_432
+FILE_BYTES: Final = 33_554_432
 _BATCH: Final = 100
 _WIDE: Final = StoreOptions(checkpoint_bytes=0, cache_pages=1 << 20)
-_ALL_IN_MEMORY: Final = RecoveryOptions(cache_pages=1 << 20, switch_bytes=_FILE_BYTES)
+_ALL_IN_MEMORY: Final = RecoveryOptions(cache_pages=1 << 20, switch_bytes=FILE_BYTES)
 
 
 class Figure(NamedTuple):
@@ -51,11 +51,11 @@ class Figure(NamedTuple):
 def generate(directory: Path, megabytes: float, value_bytes: int) -> int:
     """Fill a store, and leave it as a crash would; how many records it holds."""
     draw = random.Random(1)
-    store = PageStore.create(DiskStorage(directory), _WIDE, log_file_bytes=_FILE_BYTES)
+    store = PageStore.create(DiskStorage(directory), _WIDE, log_file_bytes=FILE_BYTES)
     store.create_table("t")
     store.checkpoint()
     count = 0
-    while sum(file.stat().st_size for file in (directory / "log").glob("*.dat")) - _FILE_BYTES < (megabytes - 33) * 1e6:
+    while sum(file.stat().st_size for file in (directory / "log").glob("*.dat")) - FILE_BYTES < (megabytes - 33) * 1e6:
         with store.begin() as txn:
             for _ in range(_BATCH):
                 txn.put("t", b"%012d" % (count * 7919 % 10**9), draw.randbytes(value_bytes))

@@ -51,7 +51,7 @@ _CHUNK: Final = 250_000
 _HEAD: Final = b"VERSION=3\nformat=print\ntype=btree\ndupsort=0\nHEADER=END\n"
 _SAMPLE_S: Final = 0.05
 PARTS: Final = ("start", "read", "write", "end")
-_LINES: Final = (("spark", "parquet"), ("spark", "csv"), ("local", "parquet"), ("local", "csv"))
+LINES: Final = (("spark", "parquet"), ("spark", "csv"), ("local", "parquet"), ("local", "csv"))
 
 
 class Line(NamedTuple):
@@ -148,7 +148,7 @@ def main(args: Sequence[str] | None = None) -> int:
         loads: list[Callable[[], Line]] = []
         if options.je_classpath:
             loads.append(partial(dbload, directory, options.je_classpath))
-        loads += [partial(load, directory, engine, form, options.records, build) for engine, form in _LINES]
+        loads += [partial(load, directory, engine, form, options.records, build) for engine, form in LINES]
         # In turn, so that a busy moment meets all of them.
         rounds = [[one() for one in loads] for _ in range(options.runs)]
         lines = [_median(runs) for runs in zip(*rounds, strict=True)]

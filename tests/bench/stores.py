@@ -109,7 +109,7 @@ def measure(
     rows = [
         _row(name, label, made) for (name, label), made in results.items() if name in names
     ]  # fmt: skip
-    return [{**row, **_judged(row, rows, one_core=one_core)} for row in rows]
+    return [{**row, **judged(row, rows, one_core=one_core)} for row in rows]
 
 
 def _line(name: str) -> Line:
@@ -152,7 +152,7 @@ def _row(name: str, label: str, runs: list[dict[str, float]]) -> dict[str, Any]:
     }
 
 
-def _judged(row: dict[str, Any], rows: list[dict[str, Any]], *, one_core: bool = False) -> dict[str, Any]:
+def judged(row: dict[str, Any], rows: list[dict[str, Any]], *, one_core: bool = False) -> dict[str, Any]:
     """Ratios to the others of the line, and whether the bounds are kept."""
     if not row["store"].startswith(OURS):
         return {"of_je": None, "least": None, "of_zodb": None, "within": None}

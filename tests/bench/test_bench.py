@@ -177,15 +177,15 @@ def test_a_line_is_judged_by_its_peers() -> None:
         {"line": "put random", "store": "JE", "per_s": 100, "peak_mb": 0},
         {"line": "put random", "store": "ZODB", "per_s": 10, "peak_mb": 1},
     ]
-    assert stores._judged(rows[0], rows) == {"of_je": 0.4, "least": 0.4, "of_zodb": 4.0, "within": True}
-    on_one = stores._judged(rows[0], rows, one_core=True)
+    assert stores.judged(rows[0], rows) == {"of_je": 0.4, "least": 0.4, "of_zodb": 4.0, "within": True}
+    on_one = stores.judged(rows[0], rows, one_core=True)
     assert on_one == {"of_je": 0.4, "least": 1.0, "of_zodb": 4.0, "within": False}
-    assert stores._judged({**rows[0], "per_s": 39}, rows)["within"] is False
-    assert stores._judged({**rows[0], "per_s": 9}, rows)["within"] is False
-    assert stores._judged(rows[1], rows)["within"] is None
+    assert stores.judged({**rows[0], "per_s": 39}, rows)["within"] is False
+    assert stores.judged({**rows[0], "per_s": 9}, rows)["within"] is False
+    assert stores.judged(rows[1], rows)["within"] is None
     for line in ("small cache", "small recovery"):
         memory = {"line": line, "store": "jetool (pure)", "per_s": 1, "peak_mb": 87.3}
-        assert stores._judged(memory, [memory])["within"] is False
+        assert stores.judged(memory, [memory])["within"] is False
 
 
 def test_the_index_is_measured(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from tests.bench import derby
 
 
 def test_generated_log_is_scanned_and_redone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(derby, "_FILE_BYTES", 1_000_000)
+    monkeypatch.setattr(derby, "FILE_BYTES", 1_000_000)
     count = derby.generate(tmp_path / "made", 33.5, 100)
     assert count % 100 == 0
     records = derby.scan(tmp_path / "made")

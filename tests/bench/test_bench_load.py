@@ -52,7 +52,7 @@ def test_the_median_run_is_shown_with_the_most_memory(
         return Line(f"{engine}, {form}", seconds := next(taken), {}, int(seconds * 1e6), 0)
 
     monkeypatch.setattr(load, "load", one)
-    monkeypatch.setattr(load, "_LINES", (("local", "csv"),))
+    monkeypatch.setattr(load, "LINES", (("local", "csv"),))
     monkeypatch.setattr(load, "table", lambda lines, *_: [f"{line.who} {line.wall_s} {line.peak}" for line in lines])
     words = ["--records", "10", "--runs", "3", "--build", "pure", "--directory", str(tmp_path), "--je-classpath", ""]
     assert load.main(words) == 0

@@ -60,7 +60,7 @@ def measure(vlsns: int) -> IndexFigures:
 
     puts = _per_second(vlsns, put_all)
     buckets = [bucket for bucket in index.tracker.buckets if isinstance(bucket, VLSNBucket)]
-    memory = sum(sys.getsizeof(bucket) + sys.getsizeof(bucket._offsets) for bucket in buckets)
+    memory = sum(bucket.memory_bytes for bucket in buckets)
     unflushed = _per_second(vlsns, lambda: [index.lte_lsn(vlsn) for vlsn in wanted])
     index.flush()
     stored = _per_second(vlsns, lambda: [index.lte_lsn(vlsn) for vlsn in wanted])

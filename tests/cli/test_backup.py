@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from engine.rep.client.group_state import GroupLook, NodeLook
+from engine.rep.client.hot_copy import HotCopy
 from engine.rep.wire.log_file_feeder import FileListReq
 from engine.rep.wire.node_state import NodeStateResponse
 from jetool.commands.backup import take
 from jetool.frame import exits
-from tests.rep.client.test_hot_copy import contents
+from tests.support.environments.backups import contents
 from tests.support.environments.copies import copy_of, state_of
 from tests.support.environments.oracle import named
 from tests.support.groups.copy_server import CopyServer
@@ -40,7 +42,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> CopyServer:
     found: list[Any] = [node("n1", "MASTER", "18.3.20"), node("n2", "REPLICA", "18.3.20")]
     looked = GroupLook("G", None, tuple(found), "")  # type: ignore[arg-type]
     monkeypatch.setattr(take, "look", lambda *_: looked)
-    monkeypatch.setattr("engine.rep.client.hot_copy._FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(take, "HotCopy", partial(HotCopy, first_pause_s=0.0))
     return serving
 
 

@@ -6,12 +6,13 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine.cleaner.offline import OfflineCleaner
+from engine.cleaner.offline import CleanedFile, OfflineCleaner
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.storage.disk import DiskStorage
@@ -172,14 +173,15 @@ def test_less_than_a_file_is_enough(env: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_sigint_ends_after_the_file(env: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    done = OfflineCleaner._done
+    def interrupted(*words: Any, heard: Callable[[CleanedFile], None], **named: Any) -> OfflineCleaner:
+        def then(found: CleanedFile) -> None:
+            heard(found)
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(0.01)
 
-    def interrupted(self: OfflineCleaner, found: Any) -> None:
-        done(self, found)
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.01)
+        return OfflineCleaner(*words, heard=then, **named)
 
-    monkeypatch.setattr(OfflineCleaner, "_done", interrupted)
+    monkeypatch.setattr("jetool.commands.clean.command.OfflineCleaner", interrupted)
     before = signal.getsignal(signal.SIGINT)
     result = run("clean", env, "--backup-dir", "none", "--json")
     assert result.code == 130

@@ -84,8 +84,10 @@ def test_examples_parse(named: tuple[str, Command]) -> None:
         assert words[: 1 + len(inner)] == [verb, *inner] or (words[0] == verb and inner == [left_out])
         context: click.Context | None = cli.root().make_context("jetool", words)
         command: click.Command = cli.root()
+        rest = words
         while context is not None and isinstance(command, CommandGroup):
-            rest = [*context._protected_args, *context.args]
+            if command.default is not None and command.get_command(context, rest[0]) is None:
+                rest = [command.default, *rest]
             _, found, rest = command.resolve_command(context, rest)
             assert found is not None
             context, command = found.make_context(found.name, rest, parent=context), found

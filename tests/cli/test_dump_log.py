@@ -174,7 +174,7 @@ def test_times_of_json_lines_are_those_of_the_general_way(time: int) -> None:
 
 
 def expected_words(lines: LineRenderer, item: LogEntry, record: tuple[Any, ...]) -> str:
-    words = lines._words(describe(record))
+    words = lines.words(describe(record))
     marks = ("invisible " if item.invisible else "") + ("replicated " if item.replicated else "")
     return marks + words
 

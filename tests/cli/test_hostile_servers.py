@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine.rep.changes.subscriber import SubscriberSettings
+from engine.rep.client.hot_copy import HotCopy
 from engine.rep.wire import log_file_feeder as c
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.feeder import NodeGroupInfo, NodeGroupInfoReject
 from engine.rep.wire.group_lines import Members
 from jetool.commands.backup import take
+from jetool.commands.stream import command as stream_command
 from jetool.frame import exits
-from tests.rep.changes.test_subscriber import operations, with_null_commit
 from tests.support.environments.oracle import named
 from tests.support.groups.copy_server import CopyServer, changing
 from tests.support.groups.group_double import GroupDouble, NodeDouble
 from tests.support.groups.hostile_server import Mischief, saying, serving
+from tests.support.groups.subscribers import operations, with_null_commit
 from tests.support.harness import Result, run
 
 FILES = {path.name: path.read_bytes() for path in sorted((named("je-18.3.20/torn-base").path / "env").glob("*.jdb"))}
@@ -33,9 +37,8 @@ HTTP = b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"
 
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(take, "_LEAST_COPY_TIMEOUT_S", 0.3)
-    monkeypatch.setattr("engine.rep.changes.subscriber._FIRST_PAUSE_S", 0.01)
-    monkeypatch.setattr("engine.rep.client.hot_copy._FIRST_PAUSE_S", 0.01)
+    monkeypatch.setattr(take, "HotCopy", partial(HotCopy, first_pause_s=0.01, least_timeout_s=0.3))
+    monkeypatch.setattr(stream_command, "SubscriberSettings", partial(SubscriberSettings, first_pause_s=0.01))
 
 
 def node() -> NodeDouble:

@@ -11,23 +11,17 @@ import pytest
 
 from jetool.frame import exits
 from tests.support import corpus
+from tests.support.damage.spoiled_slots import branch_to_record
 from tests.support.damage.spoiled_trees import sound, spoiled
+from tests.support.environments.directories import put
 from tests.support.environments.oracle import Environment, environments, named
 from tests.support.harness import assert_valid, run
 from tests.support.logs.log_writer import LogWriter, changed, golden, whole
-from tests.verify.test_trees import branch_to_record
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 
 # Damage or a missing file where recovery reads, or after which committed work stands; the end of the rest is clean.
 FOUND = {"corrupt-middle", "corrupt-older-file", "missing-file"}
-
-
-def put(path: Path, files: dict[str, bytes]) -> Path:
-    path.mkdir()
-    for name, data in files.items():
-        (path / name).write_bytes(data)
-    return path
 
 
 @pytest.mark.parametrize("environment", environments())

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine import events
 from engine.contents.journals import encode_json_journal, journal_key
 from engine.db.environment import Environment
+from engine.events import heard
 from jetool.frame import exits
 from tests.support.environments.frontends import (
     CLOCK_MS,
@@ -113,7 +114,8 @@ def test_show_says_why_there_is_none(tmp_path: Path) -> None:
 def test_what_reads_all_journals_tells_how_many(
     words: tuple[str, ...], healthy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events.heard, "__defaults__", (1,))
+    for module in ("engine.journals.compare", "jetool.commands.journal.show"):
+        monkeypatch.setattr(f"{module}.heard", partial(heard, every=1))
     others = [healthy] if words == ("compare",) else []
     result = run("journal", words[0], healthy, *others, *words[1:], "--progress", "json")
     assert '"step":"journals"' in result.err

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from engine.db.environment import Environment
 from engine.inspect import survey
-from engine.log import files
+from engine.log.files import LogProgress
 from engine.storage import posix_locks
 from jetool.frame import cli, exits, schemas, table
 from jetool.output import text
@@ -71,7 +72,7 @@ def test_every_command_that_a_word_points_to_is_there() -> None:
     names = {name for name, _ in cli.commands()}
     options = {name: {o for param in command.params for o in param.opts} for name, command in cli.commands()}
     taken = {row.name for row in table.COMMANDS}
-    for word in table._ELSEWHERE:
+    for word in table.ELSEWHERE:
         right = table.elsewhere(word)
         if right is None:
             continue
@@ -168,7 +169,12 @@ def test_counting_and_walking_tell_how_far_they_are(env: Path) -> None:
 def test_what_takes_long_on_large_logs_tells_how_far_it_is(
     env: Path, words: tuple[str, ...], step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_EVERY_ITEMS", 4)
+    along = LogProgress.along
+
+    def often(told: LogProgress, items: Iterable[Any], *, every: int | None = None) -> Iterator[Any]:
+        return along(told, items, every=every or 4)
+
+    monkeypatch.setattr(LogProgress, "along", often)
     result = run(words[0], env, *words[1:], "--progress", "json")
     assert result.code in (exits.DONE, exits.FINDINGS), result.err
     told = [json.loads(line) for line in result.err.splitlines() if line.startswith('{"rec":"progress"')]

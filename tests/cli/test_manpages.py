@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 import pytest
@@ -21,10 +18,10 @@ from jetool.frame.command import Command
 from jetool.frame.manual import escape
 from tests.support import harness
 from tests.support.harness import REPOSITORY
+from tests.support.manuals import MAN, calls_in
 from tests.support.tools import needs
 from tests.support.waiting import PATIENCE_S
 
-MAN = REPOSITORY / "man"
 GOLDEN = REPOSITORY / "tests" / "golden"
 
 
@@ -119,27 +116,6 @@ def test_pages_format_without_complaint(tmp_path: Path) -> None:
 
 MARKDOWN = sorted(MAN.glob("*.md"))
 RUNBOOK = MAN / "jetool-runbook.7.md"
-
-
-class Call(NamedTuple):
-    """A call of jetool in a page; ``in_block``: in a block of code, not in a sentence."""
-
-    heading: str
-    words: list[str]
-    in_block: bool
-
-
-def calls_in(path: Path) -> Iterator[Call]:
-    """Every call of jetool in a page."""
-    heading, fenced = "", False
-    for line in path.read_text().splitlines():
-        fenced ^= line.startswith("```")
-        heading = line.removeprefix("## ") if line.startswith("## ") else heading
-        calls = [line] if fenced else re.findall(r"`(jetool [^`]+)`", line)
-        for call in (one for text in calls for one in text.split("|")):
-            words = shlex.split(call)
-            if words[:1] == ["jetool"]:
-                yield Call(heading, words[1:], fenced)
 
 
 @pytest.mark.parametrize("path", MARKDOWN, ids=lambda path: path.name)

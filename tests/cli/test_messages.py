@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from typing import Any
 
 import jsonschema_rs
 import pytest
@@ -91,14 +92,8 @@ def test_json_progress_is_valid_and_not_too_frequent(capsys: pytest.CaptureFixtu
     assert lines[-1]["records"] == 9
 
 
-@pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    now = [100.0]
-    monkeypatch.setattr("jetool.output.messages.time.monotonic", lambda: now[0])
-    return now
-
-
-def test_bar_waits_a_second(clock: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bar_waits_a_second() -> None:
+    clock = [100.0]
     drawn: list[str] = []
 
     class Fake:
@@ -115,8 +110,8 @@ def test_bar_waits_a_second(clock: list[float], monkeypatch: pytest.MonkeyPatch)
         def stop(self) -> None:
             drawn.append("stop")
 
-    monkeypatch.setattr(messages, "_new_bar", Fake)
-    bar = messages.Bar()
+    make: Any = Fake
+    bar = messages.Bar(lambda: clock[0], make)
     bar.step("scan", 1, 10)
     assert drawn == []
     clock[0] += 1.0

@@ -326,15 +326,15 @@ def test_junit_and_sarif_keep_a_bounded_number_but_count_all() -> None:
     sink = Memory()
     found = Renderer("junit", PLAIN, None, sink).findings(RULES, ["/data"])
     finding = Found(**{**vars(sample.FINDINGS[0]), "message": "bad \x00\x1b character", "severity": "warning"})
-    for _ in range(findings_formats._KEPT + 7):
+    for _ in range(findings_formats.MOST_KEPT + 7):
         found.add(finding)
     found.end([])
     failure = ET.fromstring(sink.data).find("testsuite/testcase/failure")
     assert failure is not None
     assert failure.text is not None
-    assert failure.text.count("\n") == findings_formats._KEPT
+    assert failure.text.count("\n") == findings_formats.MOST_KEPT
     assert failure.text.endswith("and 7 more")
-    assert failure.attrib["message"] == f"{findings_formats._KEPT + 7} findings"
+    assert failure.attrib["message"] == f"{findings_formats.MOST_KEPT + 7} findings"
 
 
 def test_every_schema_is_one_and_describes_an_object() -> None:

@@ -16,9 +16,9 @@ from jetool.commands.salvage.provenance import ProvenanceLines
 from jetool.commands.salvage.rows import Provenance
 from jetool.output.jsonl import record_line
 from jetool.output.shape import PLAIN
-from tests.rescue.test_salvage import records_of, without_empty
 from tests.support.environments.copies import copy_of, state_of
 from tests.support.environments.oracle import named
+from tests.support.environments.records import records_of, without_empty
 from tests.support.harness import assert_valid, run
 
 CORRUPT = "je-18.3.20/corrupt-middle"

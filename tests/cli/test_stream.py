@@ -7,40 +7,24 @@ import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from engine.fields import named_row, shape_of
 from engine.rep.changes.transactions import RecordChange
-from jetool.commands.stream import command, rows
+from jetool.commands.stream import rows
 from jetool.commands.stream.files import PART, STATE, ChangeFiles
 from jetool.frame import exits
 from jetool.output.base import StreamLayout
 from jetool.output.jsonl import NdjsonEncoder
 from jetool.output.shape import PLAIN
-from tests.rep.changes.test_subscriber import group_of, operations, with_null_commit
 from tests.support.groups.group_double import GroupDouble
-from tests.support.harness import Result, assert_valid, run
+from tests.support.groups.streamed import group, rows_of, stream
+from tests.support.groups.subscribers import forked, operations
+from tests.support.harness import assert_valid
 
+__all__ = ["group"]
 IDLE = ("--from", "begin", "--fast", "--until-idle", "0")
-
-
-@pytest.fixture
-def group(monkeypatch: pytest.MonkeyPatch) -> GroupDouble:
-    """One node with all operations on databases."""
-    group = group_of(with_null_commit(operations()))
-    monkeypatch.setattr(command, "network_of", lambda _: group)
-    monkeypatch.setattr("engine.rep.changes.subscriber._FIRST_PAUSE_S", 0.001)
-    return group
-
-
-def stream(*words: str | Path) -> Result:
-    return run("stream", "localhost:7001", *words)
-
-
-def rows_of(text: str | bytes) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in text.splitlines()]
 
 
 @pytest.mark.parametrize("form", ["ndjson", "json", "csv", "text"])
@@ -170,8 +154,6 @@ def test_files_after_a_kill_at_each_step(
 
 
 def test_a_fork_is_printed(group: GroupDouble, tmp_path: Path) -> None:
-    from tests.rep.changes.test_subscriber import forked
-
     log = operations()
     group.nodes[0].entries = log[:76]
     state = tmp_path / "state"

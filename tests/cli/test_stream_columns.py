@@ -14,13 +14,13 @@ import pytest
 
 from engine.rep.changes.columns import COLUMNS, RETRACT, TORN
 from engine.rep.changes.transactions import RecordChange
-from jetool.commands.stream import column_files
 from jetool.commands.stream.column_files import AVRO, PARQUET, row_file
 from jetool.frame import exits
 from jetool.output.shape import expiration_text
-from tests.cli.test_stream import IDLE, group, rows_of, stream
-from tests.rep.changes.test_subscriber import forked, operations
+from tests.cli.test_stream import IDLE
 from tests.support.groups.group_double import GroupDouble
+from tests.support.groups.streamed import group, rows_of, stream
+from tests.support.groups.subscribers import forked, operations
 from tests.support.tools import needs
 
 __all__ = ["group"]
@@ -106,10 +106,9 @@ def test_a_torn_transaction_without_changes_is_a_row(group: GroupDouble, tmp_pat
     assert len(in_files(form, tmp_path / "d")) - len(torn) == len(list(in_columns(lines)))
 
 
-def test_row_groups_and_names_that_are_not_utf8(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(column_files, "_GROUP_ROWS", 7)
+def test_row_groups_and_names_that_are_not_utf8(form: str) -> None:
     parts: list[bytes] = []
-    made = row_file(form)(parts.append)
+    made = row_file(form, group_rows=7)(parts.append)
     time = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
     rows = [
         (9, number, -5, 1, time, "insert", f"d\udc80{number}", 300, b"k", b"", -20_000, None, False)
@@ -125,7 +124,6 @@ def test_row_groups_and_names_that_are_not_utf8(form: str, monkeypatch: pytest.M
 
 def test_a_file_that_is_given_up(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It writes no footer when nobody refers to it any more: on a full disk nothing would catch what that raises."""
-    monkeypatch.setattr(column_files, "_GROUP_ROWS", 1)
     full = False
     uncaught: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", uncaught.append)
@@ -134,7 +132,7 @@ def test_a_file_that_is_given_up(form: str, monkeypatch: pytest.MonkeyPatch) -> 
         if full:
             raise OSError(28, "No space left on device")
 
-    made = row_file(form)(write)
+    made = row_file(form, group_rows=1)(write)
     time = datetime(2026, 11, 23, 6, 0, tzinfo=UTC)
     made.add([(9, 1, -5, 1, time, "insert", "d", 300, b"k", b"", -20_000, None, False)])
     full = True

@@ -144,7 +144,7 @@ def test_formats(data: bytes, form: str, text: str) -> None:
 
 
 def test_values_that_are_json_as_they_are() -> None:
-    for kind in shape._AS_IT_IS:
+    for kind in shape.AS_IT_IS:
         for value in (None, True, 7, "x"):
             assert value is None or shape.KINDS[kind].json(value, shape.PLAIN) is value
-    assert shape.KINDS.keys() >= shape._AS_IT_IS
+    assert shape.KINDS.keys() >= shape.AS_IT_IS

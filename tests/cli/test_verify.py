@@ -19,25 +19,16 @@ from engine.verify import environment
 from engine.verify.log_rules import RULES
 from jetool.frame import exits
 from tests.support import corpus
+from tests.support.damage.spoiled_slots import missing_file
 from tests.support.damage.spoiled_trees import sound, spoiled
+from tests.support.environments.directories import put
 from tests.support.environments.oracle import named
 from tests.support.harness import Result, assert_valid, assert_valid_error, run
-from tests.support.logs.log_writer import Files, LogWriter, changed, whole
-from tests.verify.test_records import missing_file
+from tests.support.logs.log_writer import LogWriter, changed, whole
 
 # What is checked when no level is named.
 OF_DEFAULT = (*environment.ALWAYS, *(rule for level in environment.DEFAULT for rule in environment.RULES[level]))
 NOT_CHECKED = ["bodies", "references", "trees", "data", "utilization", "replication index"]
-
-
-def put(path: Path, files: Files) -> Path:
-    """The files as an environment directory."""
-    path.mkdir()
-    for name, data in files.items():
-        target = path / name
-        target.parent.mkdir(exist_ok=True)
-        target.write_bytes(data)
-    return path
 
 
 @pytest.fixture

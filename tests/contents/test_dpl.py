@@ -17,8 +17,8 @@ from engine.contents.bindings import big_integer, sorted_decimal
 from engine.contents.dpl import DPL, formats_of, store_database
 from engine.contents.java_objects import STREAM_HEADER
 from engine.errors import FormatError
-from tests.contents.test_serial import Given
 from tests.support.environments.entity_store import FORMATS, STORE, read_back
+from tests.support.environments.java_objects import Given
 
 # The one record of the catalog of a store with an entity class and what it refers to: deflated, in base 85.
 CATALOG: Final = zlib.decompress(

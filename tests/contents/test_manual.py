@@ -11,12 +11,12 @@ import pytest
 from engine.contents.journals import encode_json_journal
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from tests.cli.test_ldap import write_backend
-from tests.cli.test_manpages import MAN, calls_in
 from tests.contents.test_embedders import QUEUE, sortable, sortable_uuid
 from tests.support import harness
 from tests.support.environments.entity_store import FORMATS, STORE, read_back
 from tests.support.environments.frontends import journals, write_frontend, write_images
+from tests.support.environments.ldap_backends import write_backend
+from tests.support.manuals import MAN, calls_in
 
 Databases = Mapping[str, Sequence[tuple[bytes, bytes]]]
 WALKS = {

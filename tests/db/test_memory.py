@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from engine.db import memory
+from engine.db import environment, memory
 from engine.db.config import EnvironmentConfig
+from engine.db.engine import Engine
 from engine.db.environment import Environment
 from engine.db.memory import LEAST_CACHE_BYTES, free_bytes
 from tests.support.harness import run
@@ -70,13 +71,13 @@ def seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     with Environment(tmp_path, EnvironmentConfig(create=True)) as env:
         env.create_database("d").put(b"k", b"v")
     found: list[int] = []
-    opened = Environment.__init__
 
-    def noted(self: Environment, *words: Any, **named: Any) -> None:
-        opened(self, *words, **named)
-        found.append(self.engine.config.cache_bytes)
+    def noted(*words: Any) -> Engine:
+        engine = Engine(*words)
+        found.append(engine.config.cache_bytes)
+        return engine
 
-    monkeypatch.setattr(Environment, "__init__", noted)
+    monkeypatch.setattr(environment, "Engine", noted)
     monkeypatch.setattr(memory, "free_bytes", lambda: 10 * GIB)
     return found
 

@@ -15,6 +15,7 @@ from engine.derby.format.operations.transaction import INTERNAL, Begin, Checkpoi
 from engine.derby.log import DerbyLogFiles
 from engine.derby.recovery.manager import recover
 from engine.derby.store.page_store import PageStore
+from engine.derby.store.transaction import StoreTransaction
 from engine.storage.crash import COUNTED, CrashMode, CrashStorage, SimulatedCrashError
 from tests.derby.derby_fixtures import storage_of
 from tests.derby.store_workload import SMALL
@@ -144,6 +145,7 @@ class Taken(NamedTuple):
     store: PageStore
     watch: Watch
     first: int
+    open_one: StoreTransaction
 
 
 @pytest.fixture
@@ -160,7 +162,7 @@ def taken() -> Taken:
     watch.now, watch.store = "", store
     store.checkpoint()
     watch.store = None
-    return Taken(storage, store, watch, first)
+    return Taken(storage, store, watch, first, open_one)
 
 
 def checkpoint_of(taken: Taken) -> tuple[int, CheckpointRecord]:
@@ -244,7 +246,7 @@ def test_step_8_truncates_the_log(taken: Taken) -> None:
     assert DerbyLogFiles(DerbyDatabase(taken.storage)).numbers()[0] == taken.first >> 32 == 1
     assert not any(what.startswith("remove") for what in taken.watch.of("truncate"))
     taken.watch.store = taken.store
-    taken.store._core.abort_all()
+    taken.open_one.abort()
     removed = taken.store.checkpoint().log_files_removed
     assert removed[0] == 1
     assert [f"remove log/log{number}.dat" for number in removed] == [
@@ -255,17 +257,19 @@ def test_step_8_truncates_the_log(taken: Taken) -> None:
 @pytest.mark.parametrize("step", STEPS)
 def test_a_stop_in_each_step_leaves_one_checkpoint_or_the_other(step: str) -> None:
     class Stop(Watch):
+        armed = False
+
         def step(self, name: str, done: int, total: int) -> None:
-            if name == step:
+            if self.armed and name == step:
                 raise SimulatedCrashError(f"stopped at {step}")
 
     stop = Stop()
     storage = CrashStorage()
-    store = PageStore.create(storage, SMALL)
+    store = PageStore.create(storage, SMALL, listener=stop)
     store.create_table("t")
     store.put("t", b"k", b"v")
     before = DerbyDatabase(storage).controls().checkpoint
-    store._listener = stop
+    stop.armed = True
     with pytest.raises(SimulatedCrashError):
         store.checkpoint()
     image = storage.image(CrashMode.NO_FSYNC)

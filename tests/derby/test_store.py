@@ -486,7 +486,7 @@ def test_the_registry_can_be_added_to(files: MemoryStorage, monkeypatch: pytest.
     """A new operation is logged, done, undone at run time, redone and undone by recovery."""
     for name in ("BY_ID", "BY_CLASS", "BY_NAME"):
         monkeypatch.setattr(registry, name, dict(getattr(registry, name)))
-    monkeypatch.setattr(loggable, "_BY_CLASS", dict(loggable._BY_CLASS))
+    monkeypatch.setattr(loggable, "BY_CLASS", dict(loggable.BY_CLASS))
     registry.register(registry.page_operation(0x7001, "Stamp", Stamp, "bool"))
     line = loggable.Loggable(
         Stamp,
@@ -502,7 +502,7 @@ def test_the_registry_can_be_added_to(files: MemoryStorage, monkeypatch: pytest.
     store = PageStore.create(files)
     store.create_table("t")
     store.put("t", b"a", b"1")
-    core = store._core
+    core = store.core
     heap = core.containers.find(container.ContainerKey(0, 48))
     assert heap is not None
     running = core.begin()

@@ -19,10 +19,10 @@ with atheris.instrument_imports(include=["engine"]):
     from engine.contents import registry
     from engine.contents.opendj import encode_ids
     from engine.inspect.contents import NamesOnly
-    from tests.contents.test_serial import CATALOG, ORDER, Given
     from tests.fuzz import fuzz_support
     from tests.support.environments.entity_store import FORMATS, read_back
     from tests.support.environments.frontends import value_of
+    from tests.support.environments.java_objects import CATALOG, ORDER, Given
 
 STORE_CATALOG, STORED = read_back()
 # Those that take a catalog have one: without it they know nothing.

@@ -13,7 +13,7 @@ from engine.inspect.fates import ABORTED, COMMITTED, OPEN, PREPARED, LogFates, r
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
-from tests.recovery.test_real_environments import FIXTURES
+from tests.support import corpus
 
 
 def fates_of(env: Environment) -> LogFates:
@@ -69,7 +69,7 @@ def test_versions_of_duplicates() -> None:
 
 def test_counts_of_real_logs() -> None:
     """As many committed, aborted and open transactions as JE's own counts of entries say."""
-    case = FIXTURES / "je-18.3.20" / "txn-crash"
+    case = corpus.path() / "je" / "je-18.3.20" / "txn-crash"
     if not case.exists():
         pytest.skip("needs the fixtures")
     counts = json.loads((case / "manifest.json").read_text())["counts"]["byType"]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from engine import events
 from engine.db.environment import Environment
+from engine.events import heard
+from engine.inspect import ldap_backend
 from engine.inspect.ldap_backend import BackendCheck, backend_entries
-from tests.cli.test_ldap import BASE, write_backend
+from tests.support.environments.ldap_backends import BASE, write_backend
 
 
 class Steps:
@@ -24,7 +26,7 @@ class Steps:
 
 
 def test_a_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(events.heard, "__defaults__", (1,))
+    monkeypatch.setattr(ldap_backend, "heard", partial(heard, every=1))
     exported, checked = Steps(), Steps()
     with Environment(write_backend(tmp_path / "env", with_dn=False)) as env:
         assert len(list(backend_entries(env, BASE, exported))) == 6

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -10,12 +11,13 @@ from engine.catalog.name_operations import DatabaseOptions
 from engine.db.environment import Environment
 from engine.events import PARTS
 from engine.format.entry.ln_content import DatabaseConfig
-from engine.inspect import key_ranges
+from engine.inspect import key_ranges, record_diff
 from engine.inspect.common_log import common_log, shared_log
+from engine.inspect.key_ranges import worthwhile_ranges
 from engine.inspect.record_diff import CHANGED, ONLY_FIRST, ONLY_SECOND, SAME, DatabaseDifference, diff_records
 from engine.log.files import list_log_files
-from engine.storage import sorted_pairs
 from engine.storage.memory import MemoryStorage
+from engine.storage.sorted_pairs import in_byte_order
 from engine.tree.tree import share_before
 from tests.support.environments.workload import SMALL, State, Workload, contents
 
@@ -117,7 +119,7 @@ def test_copies_that_went_on_are_compared_by_their_slots(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [3, 4])
 def test_ranges_of_keys_together_are_the_whole(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
-    monkeypatch.setattr(key_ranges, "_LEAST_CUTS", 3)
+    monkeypatch.setattr(record_diff, "worthwhile_ranges", partial(worthwhile_ranges, least_cuts=3))
     first, workload = Environment(MemoryStorage(), SMALL), Workload(seed)
     workload.start(first)
     workload.run(first, 60)
@@ -141,9 +143,9 @@ def test_ranges_of_keys_together_are_the_whole(monkeypatch: pytest.MonkeyPatch, 
     for name in other.database_names():
         with other.open_database(name) as db:
             budget = other.engine.evictor.budget_bytes
-            assert key_ranges.count_records(other.engine, db, 2) == db.count() == len(list(db.items()))
+            assert key_ranges.count_records(other.engine, db, 2, least_cuts=3) == db.count() == len(list(db.items()))
             assert other.engine.evictor.budget_bytes == budget
-            ranges += len(key_ranges.worthwhile_ranges(other.engine, db, 2)) > 1
+            ranges += len(worthwhile_ranges(other.engine, db, 2, 3)) > 1
     assert ranges > 1
 
 
@@ -218,7 +220,7 @@ def backwards(stored: bytes) -> Backwards:
 
 def test_keys_in_the_order_of_a_java_class(monkeypatch: pytest.MonkeyPatch) -> None:
     """The two trees have different orders; the records are compared by their bytes, as sorted runs."""
-    monkeypatch.setattr(sorted_pairs, "RUN_BYTES", 2000)
+    monkeypatch.setattr(record_diff, "in_byte_order", partial(in_byte_order, run_bytes=2000))
     name = "app.Backwards"
     one = Environment(MemoryStorage(), replace(SMALL, comparators={name: backwards}))
     state = one.create_database("t", DatabaseOptions(max_entries=4)).state

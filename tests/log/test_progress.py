@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import pytest
-
 from engine.format.lsn import make_lsn
-from engine.log import files as log_files
 from engine.log.files import LogFile, LogProgress, list_log_files
 from engine.log.scan import scan_log
 from engine.storage.disk import DiskStorage
@@ -38,16 +35,14 @@ def test_bytes_are_those_before_the_entry_forward_and_backward() -> None:
     assert {total for _, _, total in forward.heard + backward.heard} == {20 * mega}
 
 
-def test_it_tells_within_a_file_and_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_files, "_EVERY_BYTES", 1000)
-    monkeypatch.setattr(log_files, "_EVERY_ITEMS", 4)
+def test_it_tells_within_a_file_and_changes_nothing() -> None:
     storage = DiskStorage(named("je-18.3.20/plain-load").path / "env")
     files = list_log_files(storage)
     reader = scan_log(storage, files, marker=True)
-    passes = ((reader.entries, False, None), (reader.stretches, False, 1), (reader.backward, True, None))
+    passes = ((reader.entries, False, 4), (reader.stretches, False, 1), (reader.backward, True, 4))
     for items, backward, every in passes:
         steps = Steps()
-        told = LogProgress(steps, "read", files.files, backward=backward)
+        told = LogProgress(steps, "read", files.files, backward=backward, every_bytes=1000)
         assert list(told.along(items(), every=every)) == list(items())
         assert steps.heard
         assert steps.heard == sorted(steps.heard)

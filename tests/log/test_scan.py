@@ -6,7 +6,6 @@ import pytest
 
 from engine.errors import DamageError, NotFoundError
 from engine.format.lsn import make_lsn
-from engine.log import scan as log_scan
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import list_log_files
 from engine.log.scan import Item, LogScan, scan_log
@@ -77,14 +76,13 @@ def test_bounds_of_a_backward_pass() -> None:
 
 
 @pytest.mark.parametrize("piece", [1, 64, 1000])
-def test_pieces_of_a_file_fit_together(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_of_a_file_fit_together(piece: int) -> None:
     """A backward pass reads a file in pieces; where they are cut makes no difference, damage or not."""
-    monkeypatch.setattr(log_scan, "_PIECE_BYTES", piece)
     data = whole()[NAMES[3]]
     taken_out = {**whole(), NAMES[3]: data[:0x34E] + data[0x5DA:]}
     zeros = changed(whole(), NAMES[3], 1000, bytes(500))
     for files in (whole(), golden(), zeros, taken_out, changed(taken_out, NAMES[3], 2000, bytes(9))):
-        log = reader(files)
+        log = reader(files)._replace(piece_bytes=piece)
         assert list(log.backward()) == list(log.entries())[::-1]
 
 

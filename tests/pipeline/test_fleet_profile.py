@@ -30,9 +30,9 @@ from engine.pipeline.inventory import Member, pack, parts_of
 from engine.storage.disk import DiskStorage
 from jetool.fleet_page.log_map import log_map
 from jetool.fleet_page.page import page
-from tests.cli.test_info import put
 from tests.pipeline.fleet_support import environments, expected, manifest
 from tests.support import corpus as corpus_of_tests
+from tests.support.environments.directories import put
 from tests.support.logs.log_writer import whole
 
 

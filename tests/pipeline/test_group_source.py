@@ -22,8 +22,8 @@ from engine.pipeline.session import Session
 from engine.pipeline.sources import register
 from engine.rep.changes.feed import BEGIN, LATEST
 from engine.rep.wire.entries import WireEntry
-from tests.rep.changes.test_subscriber import Reader, forked, group_of, operations, with_null_commit
 from tests.support.groups.group_double import GroupDouble
+from tests.support.groups.subscribers import Reader, forked, group_of, operations, with_null_commit
 from tests.support.groups.tcp_double import listening
 
 KINDS = {"vlsn": LongType(), "op": StringType(), "db": StringType()}

@@ -223,17 +223,17 @@ def test_into_a_database_with_records(env: Path, tmp_path: Path, started: str) -
 def test_a_merge_that_died_goes_on(env: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert load(env, csv_file(tmp_path / "a.csv", ["0000,a"], "id,v"), "--key", "id").code == 0
     source = csv_file(tmp_path / "b.csv", [f"{n:04d},b" for n in range(100)], "id,v")
-    put, left = database_merge._put, [3]
+    left = [3]
 
-    def dying(*arguments: Any) -> int:
+    def dying(*_: Any) -> None:
+        """After the third batch is noted."""
         left[0] -= 1
-        if left[0] < 0:
+        if not left[0]:
             raise KeyboardInterrupt
-        return put(*arguments)
 
     assert load(env, source, "--key", "id", "--resume").code == 4
     with monkeypatch.context() as patch:
-        patch.setattr(database_merge, "_put", dying)
+        patch.setattr(database_merge, "counted", dying)
         assert load(env, source, "--key", "id", "--batch", "10").code == 130
     assert len(contents(env, "d")) == 30
     other = load(env, csv_file(tmp_path / "c.csv", ["1,2"], "id,v"), "--key", "id", "--resume")

@@ -15,7 +15,6 @@ from tests.support.tools import needs
 needs("Spark")
 
 from engine.errors import JobError
-from engine.pipeline.load import runs as merge_module
 from engine.pipeline.load.runs import (
     ERROR,
     FIRST,
@@ -70,12 +69,11 @@ def test_equal_keys_that_must_not_be(tmp_path: Path, run_bytes: int) -> None:
         merge()
 
 
-def test_a_round_is_bounded_however_many_runs_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(merge_module, "_ROUND_BATCHES", 2)
+def test_a_round_is_bounded_however_many_runs_there_are(tmp_path: Path) -> None:
     records = [(b"%05d" % (number * 7919 % 6000), b"%d" % number) for number in range(6000)]
     runs = runs_of(tmp_path, records, run_bytes=1)
     assert {run.records for run in runs} == {100}
-    tables = list(Merge([run.path for run in runs], None, None, LAST).tables())
+    tables = list(Merge([run.path for run in runs], None, None, LAST, round_batches=2).tables())
     assert max(len(table) for table in tables) <= 2 * 100
     found = [
         pair for table in tables for pair in zip(*(table[name].to_pylist() for name in ("key", "value")), strict=True)
@@ -85,13 +83,12 @@ def test_a_round_is_bounded_however_many_runs_there_are(tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize("most", [2, 7, 59])
 @pytest.mark.parametrize("keep", [FIRST, LAST])
-def test_more_runs_than_are_open_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, keep: str) -> None:
-    monkeypatch.setattr(merge_module, "_MOST_RUNS", most)
+def test_more_runs_than_are_open_at_once(tmp_path: Path, most: int, keep: str) -> None:
     records = [(b"%05d" % (number * 7919 % 3000), b"%d" % number) for number in range(6000)]
     runs = runs_of(tmp_path, records, run_bytes=1)
     assert len(runs) == 60
     before = sorted(tmp_path.iterdir())
-    merge = Merge([run.path for run in runs], b"00100", b"02900", keep)
+    merge = Merge([run.path for run in runs], b"00100", b"02900", keep, most_runs=most)
     found = [
         pair for table in merge.tables() for pair in zip(*map(_listed, (table["key"], table["value"])), strict=True)
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import datetime
 import gzip
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +58,7 @@ def test_ranges_of_bytes_hold_every_line_once(
 
 
 def test_lines_longer_than_a_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "_READ_BYTES", 10)
-    monkeypatch.setattr(lines, "_LOOK_BYTES", 3)
+    monkeypatch.setattr(lines, "blocks_of", partial(lines.blocks_of, read_bytes=10, look_bytes=3))
     written = [b"x" * 35, b"", b"short\r", b"y" * 21]
     path = tmp_path / "a.csv"
     path.write_bytes(b"\n".join(written))
@@ -119,7 +119,7 @@ def test_a_block_gives_what_its_lines_give(
 
     def read(block_parser: Any) -> list[Any]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(lines, "_READ_BYTES", bound)
+            patch.setattr(lines, "blocks_of", partial(lines.blocks_of, read_bytes=bound))
             patch.setattr(lines, "parse_block", block_parser)
             part = splits.read_task(recipe, "csv", tuple(splits.splits_of("csv", "csv", recipe.files)))
         rejects = None if part.rejects is None else Path(part.rejects).read_text()

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from engine.db.environment import Environment
-from engine.pipeline import recovered_once as module
 from engine.pipeline.recovered_once import RecoveredView, opened_view, recovered_once
 
 CRASHED = (
     "ckpt-crash-mid/env", "multi-ckpt-crash/env", "cleaned/env", "dups/env", "erased/env", "extinct/env",
     "ha-rollback/node1/env", "ha-rollback-hidden/node2/env", "rollback-four-periods/env",
 )  # fmt: skip
+
+worth_it = partial(recovered_once, least_bytes=1)
 
 
 @pytest.fixture
@@ -24,7 +26,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     found = tmp_path / "spark"
     found.mkdir()
     monkeypatch.setenv("SPARK_LOCAL_DIRS", f"{found},/nowhere")
-    monkeypatch.setattr(module, "_LEAST_BYTES", 1)
     return found
 
 
@@ -47,10 +48,10 @@ def fingerprint(env: Path) -> dict[str, str]:
 def test_all_read_what_one_recovery_found(corpus: Path, place: Path, name: str) -> None:
     env = corpus / "je/je-18.3.20" / name
     before = fingerprint(env)
-    view = recovered_once(str(env), None)
+    view = worth_it(str(env), None)
     assert view.cover is not None
     # A later query finds it again.
-    assert recovered_once(str(env), None) == view
+    assert worth_it(str(env), None) == view
     assert [str(path) for path in place.iterdir()] == [view.cover]
     found = records(view)
     assert found == records(view._replace(cover=None))
@@ -64,10 +65,10 @@ def test_all_read_what_one_recovery_found(corpus: Path, place: Path, name: str) 
 def test_a_log_that_has_grown_is_recovered_anew(corpus: Path, place: Path, tmp_path: Path) -> None:
     env = tmp_path / "env"
     shutil.copytree(corpus / "je/je-18.3.20/ckpt-crash-plain/env", env)
-    first = recovered_once(str(env), None)
+    first = worth_it(str(env), None)
     with Environment(env) as opened, opened.create_database("later") as db:
         db.put(b"key", b"value")
-    second = recovered_once(str(env), None)
+    second = worth_it(str(env), None)
     assert first.cover != second.cover
     assert {"later"} == records(second).keys() - records(first).keys()
     assert len(list(place.iterdir())) == 2
@@ -77,14 +78,14 @@ def test_a_log_that_has_grown_is_recovered_anew(corpus: Path, place: Path, tmp_p
 def test_a_damaged_log_is_read_as_it_is(corpus: Path, place: Path, name: str) -> None:
     """Whoever reads it finds what is wrong, and says it."""
     env = str(corpus / "je/je-18.3.20" / name / "env")
-    assert recovered_once(env, None) == RecoveredView(env, None, None)
+    assert worth_it(env, None) == RecoveredView(env, None, None)
     assert list(place.iterdir()) == []
 
 
 def test_without_a_place_each_task_recovers(corpus: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     env = str(corpus / "je/je-18.3.20/ckpt-crash-mid/env")
     monkeypatch.delenv("SPARK_LOCAL_DIRS")
-    assert recovered_once(env, None).cover is None
+    assert worth_it(env, None).cover is None
     # An executor on another machine sees no such directory.
     assert records(RecoveredView(env, None, str(place / "elsewhere"))) == records(RecoveredView(env, None, None))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from engine.errors import UsageError
 from engine.pipeline import settings
 from engine.pipeline.scratch import Scratch
 from engine.pipeline.settings import SparkSettings
+from tests.support import harness
 
 
 def test_local_mode_on_the_loopback_address(tmp_path: Path) -> None:
@@ -67,8 +69,14 @@ def test_memory_fits_the_machine(cores: int) -> None:
 
 
 def test_a_scratch_directory_goes_with_its_owner(tmp_path: Path) -> None:
-    living, killed = Scratch(tmp_path), Scratch(tmp_path)
-    os.close(killed._lock)  # what the system does when a process is killed
+    living = Scratch(tmp_path)
+    words = (
+        "import os, sys; from pathlib import Path; from engine.pipeline.scratch import Scratch;"
+        " Scratch(Path(sys.argv[1])); os.kill(os.getpid(), 9)"
+    )
+    killed = subprocess.run([sys.executable, "-c", words, tmp_path], env=harness.environment(), check=False)
+    assert killed.returncode == -9
+    assert len(list(tmp_path.iterdir())) == 2
     third = Scratch(tmp_path)
     assert sorted(tmp_path.iterdir()) == sorted([living.path, third.path])
     third.remove()

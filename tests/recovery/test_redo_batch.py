@@ -11,7 +11,7 @@ import pytest
 from engine.recovery.redo_batch import RedoRuns
 from engine.tree.apply import RecordVersion, Redo
 from engine.tree.bin_node import UNTIMED, Times
-from tests.tree.test_spill import state_of
+from tests.support.environments.database_states import state_of
 
 VERSIONS = (
     None,

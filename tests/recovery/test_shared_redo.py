@@ -19,7 +19,7 @@ from engine.storage.base import ReadFile, Storage
 from engine.storage.memory import MemoryStorage
 from engine.storage.overlay import WrappedStorage
 from engine.storage.scratch import ScratchFile
-from engine.workers.shared_work import ValueWorker
+from engine.workers.shared_work import SharedWork, ValueWorker
 from tests.recovery.test_progress import Steps
 from tests.recovery.test_small_cache import crashed
 from tests.support.environments.workload import TINY_CACHE, State, contents
@@ -138,14 +138,19 @@ def test_parts_that_fail_are_done_in_their_turn(
     }
     fails = failures[failing]
 
-    def tried(work: Callable[[int, ScratchFile], Any], number: int, scratch: ScratchFile) -> Any:
-        found = work(number, scratch)
-        return None if fails(number) else found
+    def shared_work(parts: int, work: Callable[[int, ScratchFile], Any]) -> SharedWork:
+        def failing(number: int, scratch: ScratchFile) -> Any:
+            found = work(number, scratch)
+            if fails(number):
+                raise StorageError("no room")
+            return found
+
+        return SharedWork(parts, failing)
 
     def refused() -> int:
         raise BlockingIOError("no room")
 
-    monkeypatch.setattr("engine.workers.shared_work._tried", tried)
+    monkeypatch.setattr("engine.recovery.redo_pass.SharedWork", shared_work)
     if not forks:
         monkeypatch.setattr(os, "fork", refused)
     alone = recovered(MemoryStorage(case[0].contents()), cache_bytes, 0)

@@ -18,6 +18,7 @@ from engine.rep.acks import AckPolicy, GroupGate, InsufficientReplicasError
 from engine.rep.client.connection import SocketNetwork
 from engine.rep.client.group_state import look
 from engine.rep.client.master_transfer import plan_transfer, transfer_master
+from engine.rep.member.master_search import Seeker
 from engine.rep.member.node import JoinedNode
 from engine.rep.peers import DisconnectedError
 from engine.rep.replay import Replay
@@ -28,7 +29,7 @@ from tests.rep.master.leaders import leading
 from tests.rep.test_rollback import parted
 from tests.support.damage.faulty_storage import Effect, FaultyStorage, Rule
 from tests.support.environments.workload import Workload, contents
-from tests.support.groups.nodes import free_ports, group_of_two, has_replica
+from tests.support.groups.nodes import free_ports, gate_of, group_of_two, has_replica
 from tests.support.groups.pairs import join, plan_for, redo
 from tests.support.groups.streams import check_index, open_alone, open_replicated
 from tests.support.tools import needs
@@ -59,11 +60,11 @@ def test_a_node_listens_on_when_a_call_cannot_be_taken(monkeypatch: pytest.Monke
 
 
 def test_a_bug_stops_the_node_and_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def bug() -> None:
+    def bug(*_: object) -> None:
         raise ValueError("a bug")
 
     with group_of_two() as (master, replica):
-        monkeypatch.setattr(replica, "_round", bug)
+        monkeypatch.setattr(Seeker, "look", bug)
         master.stop()
         assert replica.await_end(PATIENCE_S)
         assert isinstance(replica.failure, ValueError)
@@ -128,8 +129,7 @@ def test_a_commit_that_a_transfer_holds_up_says_so() -> None:
 
 def test_a_failed_transfer_lets_commits_go_on() -> None:
     with group_of_two() as (master, _):
-        assert master._term is not None
-        gate = master._term.gate
+        gate = gate_of(master)
         gate.committing()
         with pytest.raises(RefusedError, match="a commit is still being written"):
             transfer_master(NETWORK, plan_transfer(NETWORK, master.config.listen, "node2", PATIENCE_S), 1)

@@ -25,10 +25,10 @@ from engine.rep.records import (
     WriteReceipt,
 )
 from engine.rep.remote import UnknownOutcomeError, delete_record, get_record, put_record
-from engine.rep.status import Role
 from engine.rep.wire.records import RECORDS, VERSION, RecordAnswer, RecordRequest
+from engine.storage.memory import MemoryStorage
 from tests.support.environments.workload import contents
-from tests.support.groups.nodes import group_of_two, has_replica
+from tests.support.groups.nodes import gate_of, group_of_two, has_replica, waiting_for
 from tests.support.waiting import PATIENCE_S, eventually
 
 NOWHERE = ("127.0.0.1", 1)
@@ -102,11 +102,11 @@ def test_what_is_refused_changes_nothing(pair: Pair) -> None:
 
 def test_a_write_without_acknowledgements_may_stand(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """Exit code 7, not 3: nothing is known of what comes of it."""
-    assert pair[0]._term is not None
-    gate = pair[0]._term.gate
-    monkeypatch.setattr(gate, "acked", lambda *_: None)
-    monkeypatch.setattr(gate, "_timeout_s", 0.1)
-    with pytest.raises(UnknownOutcomeError, match="was not acknowledged by enough replicas") as caught:
+    monkeypatch.setattr(gate_of(pair[0]), "acked", lambda *_: None)
+    with (
+        waiting_for(pair[0], 0.1),
+        pytest.raises(UnknownOutcomeError, match="was not acknowledged by enough replicas") as caught,
+    ):
         written(pair, b"perhaps", b"x")
     assert caught.value.exit_code == 7
     assert contents(pair[0].environment)["t"][b"perhaps"] == b"x"
@@ -164,14 +164,12 @@ def test_a_connection_that_is_lost_before_the_answer(pair: Pair, monkeypatch: py
     assert contents(pair[0].environment)["t"][b"cable"] == b"x"
 
 
-def test_too_few_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_few_replicas() -> None:
     with group_of_two() as nodes:
         nodes[0].environment.create_database("t").close()
-        assert nodes[0]._term is not None
-        monkeypatch.setattr(nodes[0]._term.gate, "_timeout_s", 0.1)
         nodes[1].stop()
         eventually(lambda: not has_replica(nodes[0]))
-        with pytest.raises(RefusedError, match="too few replicas") as caught:
+        with waiting_for(nodes[0], 0.1), pytest.raises(RefusedError, match="too few replicas") as caught:
             written(nodes, b"k", b"x")
         assert (caught.value.exit_code, caught.value.consequence) == (3, "nothing was changed")
         assert caught.value.expected is not None
@@ -180,16 +178,19 @@ def test_too_few_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_replica_that_knows_no_master() -> None:
-    with group_of_two() as nodes:
-        nodes[0].environment.create_database("t").close()
-        assert nodes[1].await_vlsn(nodes[0].status().last_vlsn, PATIENCE_S)
-        nodes[0].stop()
-        eventually(lambda: nodes[1].role is Role.UNKNOWN)
-        nodes[1]._master = ""
+    storage = MemoryStorage()
+    with group_of_two(storage=storage) as (master, replica):
+        master.environment.create_database("t").close()
+        assert replica.await_vlsn(master.status().last_vlsn, PATIENCE_S)
+    again = JoinedNode(storage, replica.config, NETWORK)
+    again.start()
+    try:
         with pytest.raises(NotMasterError, match="it knows none"):
-            written(nodes, b"k", b"x", to=1)
+            written((again, again), b"k", b"x")
         with pytest.raises(NotFoundError):
-            get_record(NETWORK, nodes[1].config.listen, GetRequest("t", b"k", 0, 0), PATIENCE_S)
+            get_record(NETWORK, again.config.listen, GetRequest("t", b"k", 0, 0), PATIENCE_S)
+    finally:
+        again.stop()
 
 
 @pytest.mark.parametrize("kind", [RecordKind.PUT, RecordKind.DELETE, RecordKind.GET])

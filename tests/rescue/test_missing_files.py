@@ -17,12 +17,13 @@ from engine.format.lsn import NULL_LSN
 from engine.rescue.missing_files import CLEANED, CUT, MISSING, MissingReport, find_missing
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
-from tests.rescue.test_salvage import records_of, write
+from tests.rescue.test_salvage import write
 from tests.rescue.test_truncation import damage
 from tests.support import corpus
 from tests.support.environments.copies import state_of
 from tests.support.environments.models import Modelled
 from tests.support.environments.oracle import named
+from tests.support.environments.records import records_of
 from tests.support.environments.workload import State
 from tests.support.harness import assert_valid, run
 from tests.support.logs.decoded import record_of

@@ -36,6 +36,7 @@ from tests.rescue.test_truncation import damage
 from tests.support import corpus
 from tests.support.environments.models import Modelled, entries_of
 from tests.support.environments.oracle import named
+from tests.support.environments.records import records_of, without_empty
 from tests.support.environments.workload import State, contents
 
 
@@ -75,15 +76,6 @@ def flip(env: Path, entry: LogEntry) -> None:
     data = bytearray(path.read_bytes())
     data[offset_of(entry.lsn) + entry.total_bytes - 3] ^= 0x10
     path.write_bytes(data)
-
-
-def records_of(env: Path) -> State:
-    with Environment(str(env), EnvironmentConfig(read_only=True)) as opened:
-        return contents(opened)
-
-
-def without_empty(state: State) -> State:
-    return {name: records for name, records in state.items() if records}
 
 
 @pytest.mark.parametrize("seed", [31, 32])

@@ -20,10 +20,11 @@ from engine.rescue.missing_files import CLEANED, MISSING, find_missing
 from engine.rescue.salvage.sources import look_at, sources_of
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
-from tests.rescue.test_salvage import Found, flip, records_of, without_empty, write
+from tests.rescue.test_salvage import Found, flip, write
 from tests.support import corpus
 from tests.support.environments.models import content, entries_of
 from tests.support.environments.oracle import named
+from tests.support.environments.records import records_of, without_empty
 from tests.support.environments.workload import State, Workload, open_env
 from tests.support.harness import run
 

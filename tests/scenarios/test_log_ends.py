@@ -14,7 +14,6 @@ from engine.format.entry.node import NodeRecord
 from engine.format.entry.trace import Trace, encode_trace
 from engine.format.entry_types import LNS, TREE_NODE_ENTRIES
 from engine.format.lsn import NULL_LSN, file_of, make_lsn, offset_of
-from engine.log import passes
 from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
@@ -257,12 +256,11 @@ def test_ids_are_tracked_from_anywhere() -> None:
 
 
 @pytest.mark.parametrize("piece", [1 << 20, 4096, 700, 200])
-def test_records_are_the_same_in_both_directions(piece: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_are_the_same_in_both_directions(piece: int) -> None:
     """T-69, R-LOG-43: whatever the size of the pieces that are read, and wherever a pass begins and ends."""
     storage, _, found = worked()
     wanted = LNS
-    monkeypatch.setattr(passes, "_PIECE_BYTES", piece)
-    access = LogAccess(storage, list_log_files(storage).files)
+    access = LogAccess(storage, list_log_files(storage).files, piece)
     leaves = [e.lsn for e in found if e.type_number in wanted]
     end = found[-1].lsn + found[-1].total_bytes
     for start, stop in ((NULL_LSN, end), (leaves[5], end), (leaves[7], leaves[-9]), (leaves[3], leaves[3])):

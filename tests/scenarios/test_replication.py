@@ -32,10 +32,10 @@ from engine.rep.syncup import Action, LocalLog
 from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
 from tests.support.corpus import copy
+from tests.support.environments.indexes import index_lsns
 from tests.support.environments.workload import Workload, contents
 from tests.support.groups.pairs import catch_up, join, lead, plan_for
 from tests.support.groups.streams import check_index, open_alone, open_replicated, states, visible_stream
-from tests.vlsn.test_real_indexes import index_lsns
 
 Locks = dict[int, set[int]]
 

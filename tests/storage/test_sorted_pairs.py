@@ -6,19 +6,15 @@ import random
 
 import pytest
 
-from engine.storage import sorted_pairs
+from engine.events import SILENT
 from engine.storage.sorted_pairs import in_byte_order
 
 
 @pytest.mark.parametrize(("run_bytes", "chunk_bytes"), [(1 << 20, 1 << 18), (2000, 100), (1, 1)])
-def test_they_come_in_order_each_as_often_as_it_was_there(
-    run_bytes: int, chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sorted_pairs, "RUN_BYTES", run_bytes)
-    monkeypatch.setattr(sorted_pairs, "_CHUNK_BYTES", chunk_bytes)
+def test_they_come_in_order_each_as_often_as_it_was_there(run_bytes: int, chunk_bytes: int) -> None:
     draw = random.Random(7)
     pairs = [(draw.randbytes(draw.randrange(3)), draw.randbytes(draw.randrange(200))) for _ in range(300)]
-    assert list(in_byte_order(pairs)) == sorted(pairs)
+    assert list(in_byte_order(pairs, SILENT, run_bytes, chunk_bytes)) == sorted(pairs)
     assert list(in_byte_order([])) == []
 
 

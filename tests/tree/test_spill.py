@@ -7,31 +7,17 @@ from typing import Any
 import pytest
 
 from engine.catalog.catalog import empty_root
-from engine.catalog.name_operations import DatabaseOptions
-from engine.db.config import EnvironmentConfig
-from engine.db.environment import Environment
 from engine.format.bytecursor import join_two_part_key
 from engine.format.lsn import NULL_LSN, is_null
-from engine.storage.memory import MemoryStorage
 from engine.tree.bin_node import BIN, Times
-from engine.tree.comparators import DescendingKey
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN, ObsoleteNode
 from engine.tree.spill import PLAIN, PLAIN_OF_BIN, Spill, is_spilled
+from tests.support.environments.database_states import state_of
 
 # What a node has of its place in memory, and what has a form of its own in the scratch file.
 OF_MEMORY = {"accounted", "db", "in_tree", "kids", "parent", "pins", "touched"}
 OF_THEIR_OWN = {"ident", "keys", "provisional_obsolete", "states", "times", "vlsns"}
-
-
-def state_of(duplicates: bool, comparator: str | None) -> DatabaseState:
-    env = Environment(MemoryStorage(), EnvironmentConfig(create=True))
-    impl = env.create_database("db", DatabaseOptions(duplicates=duplicates)).state.impl
-    env.close()
-    if comparator is not None:
-        serialized = b"\xac\xed\x00\x05t" + len(comparator).to_bytes(2, "big") + comparator.encode()
-        impl = impl._replace(btree_comparator=serialized)
-    return DatabaseState(impl, {"Down": DescendingKey})
 
 
 def comparable(node: IN) -> dict[str, Any]:

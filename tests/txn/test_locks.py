@@ -302,13 +302,9 @@ def test_interrupted_wait_leaves_no_place_in_the_queue() -> None:
     assert table.stats().locks == 0
 
 
-def test_a_lock_that_moves_while_its_owner_ends_goes_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_moves_while_its_owner_ends_goes_too() -> None:
     """The cleaner logs a record again that a reader has locked, between two batches of what the reader gives back."""
-    table, txn = LockTable(), Txn(1)
-    for lsn in range(600):
-        table.lock(lsn, txn, READ)
-        txn.locks[lsn] = None
-    moved = False
+    moved = True
 
     class Mutex:
         def __init__(self) -> None:
@@ -324,7 +320,11 @@ def test_a_lock_that_moves_while_its_owner_ends_goes_too(monkeypatch: pytest.Mon
                 moved = True
                 assert table.transfer(5, 5000, write=False, noted=note_lock) == [(txn, READ)]
 
-    monkeypatch.setattr(table, "_mutex", Mutex())
+    table, txn = LockTable(mutex=Mutex()), Txn(1)
+    for lsn in range(600):
+        table.lock(lsn, txn, READ)
+        txn.locks[lsn] = None
+    moved = False
     table.release_all(txn.locks, txn)
     assert txn.locks == {}
     assert table.stats().locks == 0

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pickle
 import random
-from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -12,13 +13,14 @@ from engine.catalog.name_operations import DatabaseOptions
 from engine.db.environment import Environment
 from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage
-from engine.tree.database_state import DatabaseState
+from engine.verify import trees
 from engine.verify.collector import Collector
-from engine.verify.tree import Ids, Part, PendingChild
+from engine.verify.tree import Ids
 from engine.verify.tree_rules import KEY_RANGE, TOO_FULL
 from engine.verify.trees import LEVELS, verify_trees, walk_share
 from engine.verify.walk import check as tree_check
-from engine.verify.walk.check import TreeReport
+from engine.verify.walk.check import TreeCheck, TreeReport
+from engine.workers.parallel import map_small
 from tests.support.environments.workload import SMALL
 
 _RECORDS = 900
@@ -48,36 +50,36 @@ def verified(files: dict[str, bytes], jobs: int) -> TreeReport:
     return verify_trees(storage, list_log_files(storage), LEVELS, jobs=jobs)
 
 
-def in_shares(files: dict[str, bytes], count: int) -> TreeReport:
+def in_shares(files: dict[str, bytes], count: int, jobs: int = 1) -> TreeReport:
     """As processes find it that have nothing but the files in common."""
     storage = MemoryStorage(files)
     listed = list_log_files(storage)
     walked = [walk_share(storage, listed, LEVELS, number, count) for number in reversed(range(count))]
     shares = [pickle.loads(pickle.dumps(share)) for share in walked if share is not None]
-    return verify_trees(storage, listed, LEVELS, shares=shares)
+    return verify_trees(storage, listed, LEVELS, jobs=jobs, shares=shares)
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_processes_find_what_one_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = []
-    in_parts = tree_check.TreeCheck._in_parts
 
-    def noted(
-        check: tree_check.TreeCheck,
-        db: DatabaseState,
-        branches: list[PendingChild],
-        given: Mapping[int, Part] | None = None,
-    ) -> bool | None:
-        shared.append((db.name, bool(given)))
-        return in_parts(check, db, branches, given)
+    def noted(work: Any, items: Any, jobs: int) -> Any:
+        if isinstance(work, partial):
+            shared.append(work.args[0].name)
+        return map_small(work, items, jobs)
 
-    monkeypatch.setattr(tree_check.TreeCheck, "_in_parts", noted)
+    monkeypatch.setattr(tree_check, "map_small", noted)
     # So that the children of the root are shared, or theirs.
-    monkeypatch.setattr(tree_check, "_SHARED_BRANCHES", (2, 100)[seed // 2 % 2])
+    monkeypatch.setattr(trees, "TreeCheck", partial(TreeCheck, shared_branches=(2, 100)[seed // 2 % 2]))
     files = environment(seed)
     whole = verified(files, 2)
     assert whole == verified(files, 1)
     assert {in_shares(files, count) == whole for count in (1, 3)} == {True}
+    # What is given need not be walked over by other processes: no tree is shared again.
+    assert {"many", "items"} <= set(shared)
+    shared.clear()
+    assert in_shares(files, 3, jobs=2) == whole
+    assert shared == []
     assert whole.records > _RECORDS
     assert not [finding for finding in whole.findings if finding.severity == "error"]
     rng = random.Random(seed)
@@ -94,11 +96,10 @@ def test_processes_find_what_one_finds(seed: int, monkeypatch: pytest.MonkeyPatc
         assert in_shares(damaged, 3) == one
         found += len(one.findings)
     assert found > 0
-    assert {(name, given) for name in ("many", "items") for given in (False, True)} <= set(shared)
 
 
 def test_shares_of_another_log_are_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tree_check, "_SHARED_BRANCHES", 2)
+    monkeypatch.setattr(trees, "TreeCheck", partial(TreeCheck, shared_branches=2))
     storage = MemoryStorage(environment(1))
     before = list_log_files(storage)
     shares = [walk_share(storage, before, LEVELS, number, 2) for number in range(2)]

@@ -14,6 +14,7 @@ from engine.format.lsn import NULL_LSN, file_of, offset_of
 from engine.storage.memory import MemoryStorage
 from engine.tree.tree import find_bin
 from engine.verify import record_rules
+from tests.support.damage.spoiled_slots import INDEX, missing_file, point_to
 from tests.support.damage.spoiled_trees import (
     CONFIG,
     codes,
@@ -28,39 +29,34 @@ from tests.support.damage.spoiled_trees import (
 )
 
 REFS = ("refs",)
-INDEX = 1
-
-
-def missing_file(env: Environment) -> None:
-    _point(env, 77 << 32 | 100)
 
 
 def past_the_end(env: Environment) -> None:
     assert env.engine.writer is not None
-    _point(env, env.engine.writer.next_lsn + 50_000)
+    point_to(env, env.engine.writer.next_lsn + 50_000)
 
 
 def between_entries(env: Environment) -> None:
-    _point(env, leaf(env).lsns[INDEX] + 3)
+    point_to(env, leaf(env).lsns[INDEX] + 3)
 
 
 def at_a_node(env: Environment) -> None:
-    _point(env, leaf(env).lsn())
+    point_to(env, leaf(env).lsn())
 
 
 def at_a_map_ln(env: Environment) -> None:
     key = b"%d" % state_of(env, "large").id
     node = find_bin(env.engine.ctx, env.engine.catalog.mapping, key)
     assert node is not None
-    _point(env, node.lsns[node.find(key)[0]])
+    point_to(env, node.lsns[node.find(key)[0]])
 
 
 def in_other_database(env: Environment) -> None:
-    _point(env, leaf(env, "prefixed").lsns[INDEX])
+    point_to(env, leaf(env, "prefixed").lsns[INDEX])
 
 
 def at_the_neighbour(env: Environment) -> None:
-    _point(env, leaf(env).lsns[INDEX + 1])
+    point_to(env, leaf(env).lsns[INDEX + 1])
 
 
 def at_a_deletion(env: Environment) -> None:
@@ -74,7 +70,7 @@ def at_a_deletion(env: Environment) -> None:
     assert node is not None
     deleted = node.lsns[node.find(b"common/9000")[0]]
     env.compress()
-    _point(env, deleted, size=0)
+    point_to(env, deleted, size=0)
 
 
 def wrong_size(env: Environment) -> None:
@@ -114,14 +110,6 @@ def other_key_of_a_duplicate(env: Environment) -> None:
 def copy_in_other_database(env: Environment) -> None:
     node = leaf(env, "small")
     node.lsns[INDEX] = leaf(env).lsns[INDEX]
-    soil(node)
-
-
-def _point(env: Environment, lsn: int, size: int | None = None) -> None:
-    node = leaf(env)
-    node.lsns[INDEX] = lsn
-    if size is not None:
-        node.sizes[INDEX] = size
     soil(node)
 
 

@@ -16,7 +16,7 @@ from engine.format.bytecursor import join_two_part_key
 from engine.storage.memory import MemoryStorage
 from engine.verify.secondary import check_secondary
 from jetool.frame import exits
-from tests.cli.test_verify import put
+from tests.support.environments.directories import put
 from tests.support.harness import assert_valid, assert_valid_error, run
 
 HOUR = int(time.time() // 3600)

@@ -9,8 +9,8 @@ from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from engine.verify.tree_stats import StatsReport, TreeProfile, tree_stats
+from tests.support.damage.spoiled_slots import branch_to_record
 from tests.support.damage.spoiled_trees import RECORDS, sound, spoiled
-from tests.verify.test_trees import branch_to_record
 
 
 def stats(storage: Storage) -> StatsReport:

@@ -18,6 +18,7 @@ from engine.tree.keys import LearnedOrder, UnknownOrderError
 from engine.tree.tree import bins, find_bin
 from engine.verify import record_rules, space_rules, tree_rules
 from engine.verify.environment import verify_environment
+from tests.support.damage.spoiled_slots import branch_to_record, redirect
 from tests.support.damage.spoiled_trees import (
     CONFIG,
     RECORDS,
@@ -90,40 +91,27 @@ def nowhere(env: Environment) -> None:
     soil(node)
 
 
-def branch_to_record(env: Environment) -> None:
-    _redirect(env, leaf(env, number=5).lsns[0])
-
-
 def branch_to_other_database(env: Environment) -> None:
-    _redirect(env, leaf(env, "prefixed").lsn())
+    redirect(env, leaf(env, "prefixed").lsn())
 
 
 def branch_to_upper_node(env: Environment) -> None:
     node = upper(env)
     assert node.parent is not None
-    _redirect(env, node.parent.lsns[0])
+    redirect(env, node.parent.lsns[0])
 
 
 def branch_past_the_end(env: Environment) -> None:
     assert env.engine.writer is not None
-    _redirect(env, env.engine.writer.next_lsn + 100_000)
+    redirect(env, env.engine.writer.next_lsn + 100_000)
 
 
 def branch_into_missing_file(env: Environment) -> None:
-    _redirect(env, 77 << 32 | 100)
+    redirect(env, 77 << 32 | 100)
 
 
 def no_branch(env: Environment) -> None:
-    _redirect(env, NULL_LSN)
-
-
-def _redirect(env: Environment, lsn: int) -> None:
-    node = upper(env)
-    kid = node.kids[2]
-    if kid is not None:
-        kid.dirty = False
-    node.lsns[2], node.kids[2] = lsn, None
-    soil(node)
+    redirect(env, NULL_LSN)
 
 
 TREE_CASES: list[tuple[Any, set[str], int]] = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.log.test_interleaved import NAME, both, two_continuations
+from tests.support.damage.two_writers import NAME, both, two_continuations
 from tests.support.logs.log_writer import report
 
 

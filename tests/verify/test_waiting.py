@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -10,11 +14,13 @@ from engine.db.environment import Environment
 from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage
 from engine.tree.database_state import DatabaseState
+from engine.verify import trees
 from engine.verify.records import RecordCheck
 from engine.verify.report import ERROR
 from engine.verify.trees import LEVELS, verify_trees
 from engine.verify.walk import check as tree_check
-from engine.verify.walk.check import TreeReport
+from engine.verify.walk.check import TreeCheck, TreeReport
+from engine.workers.parallel import map_small
 from engine.workers.spill_file import SpillFile
 from tests.support.environments.workload import SMALL
 from tests.verify.test_parts import environment
@@ -25,16 +31,53 @@ def verified(files: dict[str, bytes], jobs: int = 1) -> TreeReport:
     return verify_trees(storage, list_log_files(storage), LEVELS, jobs=jobs)
 
 
+class WatchedRecords:
+    """A check of records that keeps the names of the databases whose slots wait.
+
+    It stands before the real one, which is compiled in a native build.
+    """
+
+    def __init__(self, waiting: list[str | None], *words: Any, **named: Any) -> None:
+        self._waiting = waiting
+        self._inner = RecordCheck(*words, **named)
+
+    def may_wait(self, db: DatabaseState) -> bool:
+        found = self._inner.may_wait(db)
+        self._waiting.extend([db.name] * found)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
+class WrongRecords(WatchedRecords):
+    """Nothing that has waited is right."""
+
+    def are_right(self, *_: object) -> bool:
+        return False
+
+
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str | None, bool]]:
     """Filled with the databases whose slots have waited, and whether all of them were right."""
-    heard = []
-    are_right = tree_check.TreeCheck._are_right
+    heard: list[tuple[str | None, bool]] = []
+    waiting: list[str | None] = []
 
-    def noted(check: tree_check.TreeCheck, db: DatabaseState, records: RecordCheck, spill: SpillFile) -> bool:
-        heard.append((db.name, are_right(check, db, records, spill)))
-        return heard[-1][1]
+    def mapped(work: Callable[[Any], Any], items: Sequence[Any], jobs: int) -> Iterator[Any]:
+        if isinstance(work, partial):
+            # The parts of a tree.
+            yield from map_small(work, items, jobs)
+            return
+        right = True
+        try:
+            with closing(map_small(work, items, jobs)) as found:
+                for answer in found:
+                    right = right and answer
+                    yield answer
+        finally:
+            heard.append((waiting[-1], right))
 
-    monkeypatch.setattr(tree_check.TreeCheck, "_are_right", noted)
+    monkeypatch.setattr(tree_check, "RecordCheck", partial(WatchedRecords, waiting))
+    monkeypatch.setattr(tree_check, "map_small", mapped)
     return heard
 
 
@@ -57,7 +100,7 @@ def test_what_is_wrong_is_reported_as_if_none_had_waited(seed: int, jobs: int, m
     # Where the log was not closed recovery meets the damage first.
     assert seed % 2 == 0 or ("many", False) in heard
     assert later[0] == whole
-    monkeypatch.setattr(tree_check.TreeCheck, "_are_right", lambda *_: False)
+    monkeypatch.setattr(tree_check, "RecordCheck", partial(WrongRecords, []))
     assert later == [verified(damaged, jobs) for damaged in damages]
     assert any(finding.severity == ERROR for report in later for finding in report.findings)
 
@@ -85,6 +128,6 @@ def test_without_a_place_for_what_waits_each_is_looked_at_at_once(monkeypatch: p
     whole = verified(files)
     heard = answers(monkeypatch)
     monkeypatch.setattr(SpillFile, "share", lambda _: False)
-    monkeypatch.setattr(tree_check, "_TOLD_NODES", 4)
+    monkeypatch.setattr(trees, "TreeCheck", partial(TreeCheck, told_nodes=4))
     assert verified(files, 2) == whole
     assert heard == []

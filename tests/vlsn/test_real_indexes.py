@@ -13,12 +13,13 @@ from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import NameLN
 from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, NodeRecord
 from engine.format.entry.rollback import RollbackStart
-from engine.format.lsn import NULL_LSN, format_lsn, parse_lsn
+from engine.format.lsn import NULL_LSN, format_lsn
 from engine.vlsn.bucket import BucketLimits
 from engine.vlsn.database import buckets_from
 from engine.vlsn.ghost import Bucket
 from engine.vlsn.recovery_merge import open_index
 from engine.vlsn.tracker import VLSNRecoveryTracker
+from tests.support.environments.indexes import index_lsns
 from tests.support.logs.reallog import RealLog
 from tests.vlsn.memorydb import MemoryDatabase
 
@@ -103,12 +104,6 @@ def test_merged_index_equals_that_of_je(corpus: Path, name: str) -> None:
         assert problems == ["the last transaction end 67 lies after the range 1..65"]
     else:
         assert problems == []
-
-
-def index_lsns(environment: Path) -> dict[int, int]:
-    """Every VLSN with the LSN of its visible entry, from JE."""
-    lines = (environment / "expected/vlsn-lsn.csv").read_text().splitlines()[1:]
-    return {int(vlsn): parse_lsn(lsn) for vlsn, lsn, *_ in (line.split(",") for line in lines)}
 
 
 def check_against_log(lsns: dict[int, int], index: Any) -> None:

@@ -54,12 +54,12 @@ def test_truncation_forgets_what_was_read() -> None:
 
 @given(st.lists(st.integers(1, 60), max_size=80), st.integers(1, 5))
 def test_capacity(asked: list[int], capacity: int) -> None:
-    index, _ = filled(60)
-    index._recent = RecentBuckets(capacity)
+    recent = RecentBuckets(capacity)
+    index = VLSNIndex(filled(60)[1], LIMITS, recent=recent)
     plain = {vlsn: filled(60)[0].lte_lsn(vlsn) for vlsn in set(asked)}
     for vlsn in asked:
         assert index.lte_lsn(vlsn) == plain[vlsn]
-        assert len(index._recent) <= capacity
+        assert len(recent) <= capacity
 
 
 def test_what_was_read_before_a_truncation_is_not_kept() -> None:

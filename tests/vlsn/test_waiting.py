@@ -11,8 +11,9 @@ import pytest
 
 from engine.errors import JetoolError, NotFoundError, UsageError
 from engine.format.lsn import NULL_LSN, make_lsn
+from engine.format.vlsn import NULL_VLSN
 from engine.vlsn.bucket import BucketLimits
-from engine.vlsn.entry_waiters import LogItem, LogItemCache, WaitTimeoutError
+from engine.vlsn.entry_waiters import RECHECK_MS, LogItem, LogItemCache, WaitTimeoutError
 from engine.vlsn.index import VLSNIndex
 from engine.vlsn.scanner import ForwardScanner
 from tests.support.lockers import PATIENCE, Call, until
@@ -23,8 +24,8 @@ def item(vlsn: int, body: bytes = b"body") -> LogItem:
     return LogItem(vlsn, 100 * vlsn, LN, body)
 
 
-def index_of(last: int) -> VLSNIndex:
-    index = VLSNIndex(MemoryDatabase())
+def index_of(last: int, recheck_ms: int = RECHECK_MS) -> VLSNIndex:
+    index = VLSNIndex(MemoryDatabase(), recheck_ms=recheck_ms)
     for vlsn in range(1, last + 1):
         index.put(vlsn, 100 * vlsn, LN, item(vlsn))
     return index
@@ -37,8 +38,8 @@ def wait(index: VLSNIndex, vlsn: int, timeout_ms: int = 60_000) -> Call:
 
 
 def waiting_for(index: VLSNIndex) -> int | None:
-    latch = index._waiters._latch
-    return None if latch is None else latch.vlsn
+    awaited = index.stats().awaited_vlsn
+    return None if awaited == NULL_VLSN else awaited
 
 
 def test_present_vlsn_comes_from_the_cache() -> None:
@@ -54,7 +55,7 @@ def test_present_vlsn_comes_from_the_cache() -> None:
 def test_all_waiters_get_the_item() -> None:
     index = index_of(3)
     calls = [wait(index, 4) for _ in range(3)]
-    until(lambda: index._waiters._latch is not None and index._waiters._latch.waiters == 3)
+    until(lambda: index.stats().waiters == 3)
     index.put(4, 400, COMMIT, item(4))
     assert [call.result() for call in calls] == [item(4)] * 3
     assert waiting_for(index) is None
@@ -139,9 +140,8 @@ def test_await_consistency_ends_when_logging_has_failed() -> None:
     assert call.result() is error
 
 
-def test_rollback_lowers_the_target(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.vlsn.entry_waiters._CONSISTENCY_MS", 5)
-    index = index_of(3)
+def test_rollback_lowers_the_target() -> None:
+    index = index_of(3, recheck_ms=5)
     index.note_allocated(5)
     call = Call(index.await_consistency)
     until(lambda: waiting_for(index) == 4)

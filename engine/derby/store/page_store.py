@@ -168,6 +168,11 @@ class PageStore:
         return self._core.writer.end
 
     @property
+    def core(self) -> Core:
+        """Log and pages of the open store, for operations that were added to the registry."""
+        return self._core
+
+    @property
     def commits(self) -> DerbyGroupCommit:
         """The group commit of the store, which counts its flushes."""
         return self._parts.commits

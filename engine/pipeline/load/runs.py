@@ -16,8 +16,7 @@ a run holds each key once. All pieces have the same size, so nearly all of each 
 ``_MOST_RUNS`` runs are merged in two steps: the first step merges groups of them into larger runs. The start of a key
 range in a run is searched in a memory map of the file, which touches few pages.
 
-Rows are copied a piece at a time: the order of all rows of a run is computed first, and rows are copied in that order
-while they are written.
+Rows are copied a piece at a time, while they are written; the order of all rows of a run is computed before.
 """
 
 from __future__ import annotations
@@ -323,7 +322,6 @@ def _samples(keys: Binary, order: Numbers, ends: Any) -> tuple[bytes, ...]:
 
 
 _ROUND_BATCHES: Final = 32
-# Each run has an open file and a batch in memory.
 _MOST_RUNS: Final = 192
 
 
@@ -334,13 +332,24 @@ class Merge:
         paths: of the runs.
         low, high: keys from ``low`` on, below ``high``; None for no limit.
         keep: which of equal keys stays (``runs``).
+        most_runs, round_batches: runs open at once, each with a batch in memory; batches of a round.
 
     Attributes:
         duplicates: number of records dropped so far.
     """
 
-    def __init__(self, paths: Sequence[str], low: bytes | None, high: bytes | None, keep: str) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str],
+        low: bytes | None,
+        high: bytes | None,
+        keep: str,
+        *,
+        most_runs: int = _MOST_RUNS,
+        round_batches: int = _ROUND_BATCHES,
+    ) -> None:
         self._paths = paths
+        self._most_runs, self._round_batches = most_runs, round_batches
         self._low, self._high = low, high
         self._keep = keep
         self.duplicates = 0
@@ -353,9 +362,9 @@ class Merge:
         """
         paths, made = self._paths, list[Path]()
         try:
-            while len(paths) > _MOST_RUNS:
+            while len(paths) > self._most_runs:
                 # Make as few groups as possible, of about equal size, since each grouped run is written once more.
-                groups = -(-len(paths) // _MOST_RUNS)
+                groups = -(-len(paths) // self._most_runs)
                 earlier = made
                 made = [self._made_of(paths[number::groups]) for number in range(groups)]
                 _remove(earlier)
@@ -372,7 +381,7 @@ class Merge:
 
     def _merged(self, paths: Sequence[str]) -> Iterator[Any]:
         cursors = [_Cursor(path, self._low, self._high) for path in paths]
-        while cursors := [cursor for cursor in cursors if cursor.fill(len(cursors))]:
+        while cursors := [cursor for cursor in cursors if cursor.fill(self._round_batches, len(cursors))]:
             if len(cursors) == 1:
                 # A run holds each key once, so a single remaining run needs no comparison of keys.
                 yield cursors[0].take_all()
@@ -413,16 +422,16 @@ class _Cursor:
         self._keys = Binary(self._batch["key"])
         self._at = self._stop = 0
 
-    def fill(self, runs: int) -> bool:
+    def fill(self, round_batches: int, runs: int) -> bool:
         """Read the piece of this run for a round; return whether a record is left."""
         count = self._reader.num_record_batches
         batches: list[Any] = []
         rows = self._stop - self._at
-        self._piece = max(self._batch_rows * _ROUND_BATCHES // runs, 1)
+        self._piece = max(self._batch_rows * round_batches // runs, 1)
         while self._next < count and rows < self._piece:
             batches.append(batch := self._reader.get_batch(self._next))
             self._batch_rows = len(batch)
-            self._piece = max(self._batch_rows * _ROUND_BATCHES // runs, 1)
+            self._piece = max(self._batch_rows * round_batches // runs, 1)
             rows += len(batch)
             self._next += 1
         if batches:

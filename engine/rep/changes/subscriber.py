@@ -33,12 +33,8 @@ from engine.rep.peers import DisconnectedError, PeerError
 _GROUP_DATABASE: Final = -257
 KNOWN: Final = {_GROUP_DATABASE: NamedDatabase("_jeRepGroupDB", duplicates=False)}
 _SECOND: Final = 2
-_FIRST_PAUSE_S: Final = 0.5
-_LONGEST_PAUSE_S: Final = 8.0
 _SLICE_S: Final = 0.2
 _CLOCK_MS: Final = 2000
-# A master logs the durable VLSN about two seconds after the last commit (je-ha-protocol.md 9).
-_DTVLSN_WAIT_S: Final = 15.0
 # Least number of entries from which a mean length is computed.
 _FEW_ENTRIES: Final = 100
 # Errors of a master that does not have the stream, or not now: another master is searched for.
@@ -101,6 +97,9 @@ class SubscriberSettings(NamedTuple):
         hold_bytes: most bytes by which the unread part may grow.
         memory_bytes: most bytes of entries kept in memory.
         force: accept releases of JE that were never tested.
+        first_pause_s, longest_pause_s: after a failed connection; each such pause is twice the one before.
+        durable_wait_s: longest wait for a durable VLSN. A master logs it about two seconds after the last commit
+            (je-ha-protocol.md 9).
     """
 
     group: str | None = None
@@ -110,6 +109,9 @@ class SubscriberSettings(NamedTuple):
     hold_bytes: int = 1 << 30
     memory_bytes: int = MEMORY_BYTES
     force: bool = False
+    first_pause_s: float = 0.5
+    longest_pause_s: float = 8.0
+    durable_wait_s: float = 15.0
 
 
 class Subscriber:
@@ -169,7 +171,7 @@ class Subscriber:
             PeerError, RefusedError, UnsupportedError: a node belongs to another group, or refuses this node.
         """
         self._missing_since = time.monotonic()
-        pause = _FIRST_PAUSE_S
+        pause = first_s = self._settings.first_pause_s
         while True:
             try:
                 feed = self._connect()
@@ -188,7 +190,7 @@ class Subscriber:
                 problem = error
             now = time.monotonic()
             if not self._missing_since:
-                self._missing_since, pause = now, _FIRST_PAUSE_S
+                self._missing_since, pause = now, first_s
                 self._notice("the stream was cut and goes on", str(problem))
             if now - self._missing_since + pause > self._settings.patience_s:
                 raise NoMasterError(
@@ -202,7 +204,7 @@ class Subscriber:
                 # While there is no master, the caller regularly gets a chance to do something else, or to stop.
                 yield Quiet(caught_up=False, why=str(problem))
                 time.sleep(min(pause, _SLICE_S))
-            pause = min(2 * pause, _LONGEST_PAUSE_S)
+            pause = min(2 * pause, self._settings.longest_pause_s)
 
     def locate(self) -> Position:
         """The position at which a new stream would begin now, for starting it later. Raises what ``events`` raises."""
@@ -372,7 +374,7 @@ class Subscriber:
         if assembler.durable > 0 or all(gathered.is_empty for gathered in self._held):
             return 0.0
         now = time.monotonic()
-        if since and now - since > _DTVLSN_WAIT_S:
+        if since and now - since > self._settings.durable_wait_s:
             raise RefusedError(
                 "the commits of this group do not say what is durable",
                 consequence="nothing could ever be handed out",

@@ -34,7 +34,9 @@ STEP: Final = "copy"
 # JE excludes such a node when a replica chooses one for a network restore.
 _MOST_BEHIND: Final = 50_000
 _STATE_BYTES: Final = 4096
-_FIRST_PAUSE_S: Final = 1.0
+# The node computes the digest of a whole file in one step, and waits for a checkpoint before the first file.
+LEAST_TIMEOUT_S: Final = 60.0
+FIRST_PAUSE_S: Final = 1.0
 _LONGEST_PAUSE_S: Final = 30.0
 
 
@@ -75,21 +77,29 @@ class Throttle:
 
     Arguments:
         bytes_per_s: the limit; None for none.
+        clock, sleep: the monotonic clock, and what waits by it.
     """
 
-    def __init__(self, bytes_per_s: int | None) -> None:
+    def __init__(
+        self,
+        bytes_per_s: int | None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._rate = bytes_per_s
+        self._clock = clock
+        self._sleep = sleep
         self._free_at = 0.0
 
     def passed(self, length: int) -> None:
         """Account for transferred bytes: wait for the time that they take at the limit."""
         if self._rate is None:
             return
-        now = time.monotonic()
+        now = self._clock()
         # Idle time does not count, so no burst follows it.
         self._free_at = max(self._free_at, now) + length / self._rate
         if self._free_at > now:
-            time.sleep(self._free_at - now)
+            self._sleep(self._free_at - now)
 
 
 def choose(
@@ -143,12 +153,23 @@ class HotCopy:
     Arguments:
         repository: where it goes.
         throttle: called with the length of each piece.
+        first_pause_s: before the first new attempt; each later pause is twice the one before.
+        least_timeout_s: the timeout of a step is never below this.
     """
 
-    def __init__(self, repository: Repository, listener: Listener, throttle: Throttle) -> None:
+    def __init__(
+        self,
+        repository: Repository,
+        listener: Listener,
+        throttle: Throttle,
+        first_pause_s: float = FIRST_PAUSE_S,
+        least_timeout_s: float = LEAST_TIMEOUT_S,
+    ) -> None:
         self._repository = repository
         self._listener = listener
         self._throttle = throttle
+        self._first_pause_s = first_pause_s
+        self._least_timeout_s = least_timeout_s
         self._attempts = 0
 
     def run(
@@ -188,7 +209,7 @@ class HotCopy:
         self, network: Network, address: Address, timeout_s: float, retries: int, retried: Callable[[PeerError], None]
     ) -> CopyResult:
         client_id = self._client_id()
-        pause = _FIRST_PAUSE_S
+        pause, timeout_s = self._first_pause_s, max(timeout_s, self._least_timeout_s)
         while True:
             self._attempts += 1
             try:

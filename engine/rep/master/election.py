@@ -24,6 +24,7 @@ from engine.rep.client.call import ask
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.handshake import LOG_VERSION
 from engine.rep.group import RELEASE
+from engine.rep.intervals import USUAL_INTERVALS
 from engine.rep.services.caller import Caller
 from engine.rep.services.port import Service
 from engine.rep.services.questions import NodeFacts, refusal
@@ -47,12 +48,9 @@ _PLACES: Final = 8
 RUNNING_MASTER: Final = (1 << 63) - 2
 _NO_ID: Final = -1
 _PRIORITY: Final = 1
-_AGAIN_S: Final = 60.0
 _MOMENT_S: Final = 0.3
 _MACHINE_BITS: Final = 128
 _LAST_COUNTER: Final = (1 << 32) - 1
-# Longest wait for the result after a promise; a replica of JE waits as long.
-_FREEZE_S: Final = 5.0
 # Node types that are notified of results.
 LEARNERS: Final = tuple(map(NODE_TYPES.index, ("electable", "monitor")))
 
@@ -94,6 +92,7 @@ class Acceptor:
         facts: returns the current facts of the node.
         vote: returns its current vote; None while it has none.
         given: called after this node has accepted a proposal.
+        promise_s: longest wait for the result after a promise.
 
     Attributes:
         services: by name.
@@ -105,6 +104,7 @@ class Acceptor:
         facts: Callable[[], NodeFacts],
         vote: Callable[[], Vote | None],
         given: Callable[[], None] = lambda: None,
+        promise_s: float = USUAL_INTERVALS.promise_s,
     ) -> None:
         self._facts = facts
         self._vote = vote
@@ -114,6 +114,7 @@ class Acceptor:
         self._pending: Proposal | None = None
         self._until = 0.0
         self._gave = given
+        self._promise_s = promise_s
         self.given: tuple[Proposal, Suggestion] | None = None
         self.services = {ACCEPTOR.service: Service(self._serve, _PLACES)}
 
@@ -176,7 +177,7 @@ class Acceptor:
                     return None
                 self._promised = message.proposal
                 if vote.ranking[0] < RUNNING_MASTER:
-                    self._pending, self._until = message.proposal, time.monotonic() + _FREEZE_S
+                    self._pending, self._until = message.proposal, time.monotonic() + self._promise_s
                 return Promise(
                     proposal=message.proposal,
                     accepted=self._accepted,
@@ -255,6 +256,7 @@ class Herald:
         members: returns the current members of the group.
         elected: returns the current result; None ends the notifications.
         timeout_s: timeout of each step.
+        announce_s: pause between two notifications.
     """
 
     def __init__(
@@ -265,6 +267,7 @@ class Herald:
         members: Callable[[], tuple[GroupNode, ...]],
         elected: Callable[[], MasterAnswer | None],
         timeout_s: float,
+        announce_s: float,
     ) -> None:
         self._network = network
         self._group = group
@@ -272,6 +275,7 @@ class Herald:
         self._members = members
         self._elected = elected
         self._timeout_s = timeout_s
+        self._announce_s = announce_s
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._tell, name="herald", daemon=True)
 
@@ -295,4 +299,4 @@ class Herald:
     def _tell(self) -> None:
         while not self._over.is_set() and (elected := self._elected()) is not None:
             self.tell(Result(proposal=elected.proposal, value=elected.value))
-            self._over.wait(_AGAIN_S)
+            self._over.wait(self._announce_s)

@@ -25,6 +25,7 @@ from engine.format.entry.txn_end import decode_txn_end
 from engine.format.entry_types import COMMIT
 from engine.format.vlsn import NULL_VLSN
 from engine.rep.acks import GroupGate
+from engine.rep.intervals import USUAL_INTERVALS
 from engine.rep.master.feeder_entries import outgoing
 from engine.rep.master.handshake import PREPARATION_S, FedNode
 from engine.rep.outflow import LoggedEntry, Outflow
@@ -58,7 +59,6 @@ from engine.rep.wire.feeder import (
 )
 
 _SILENCE_S: Final = 30.0
-HEARTBEAT_S: Final = 1.0
 _BATCH_BYTES: Final = 1 << 16
 _BATCH_ENTRIES: Final = 500
 # No master has more commits waiting at a time, even with many threads.
@@ -77,6 +77,7 @@ class ReplicaFeed:
         fed: who it is.
         providers: returns the nodes that currently can be used for a network restore.
         replica_sync: sync policy on replicas for commits with a waiting caller.
+        heartbeat_s: pause between two heartbeats.
 
     Attributes:
         heard: time of the last received message, by the monotonic clock; a replica answers each heartbeat.
@@ -90,6 +91,7 @@ class ReplicaFeed:
         fed: FedNode,
         providers: Callable[[], list[GroupNode]],
         replica_sync: int = SYNC,
+        heartbeat_s: float = USUAL_INTERVALS.heartbeat_s,
     ) -> None:
         assert engine.vlsn_index is not None
         self._engine = engine
@@ -98,6 +100,7 @@ class ReplicaFeed:
         self._caller = caller
         self._providers = providers
         self._replica_sync = replica_sync
+        self._heartbeat_s = heartbeat_s
         self._mutex = threading.Lock()
         self._awaited: dict[int, int] = {}
         self._asked = False
@@ -234,7 +237,7 @@ class ReplicaFeed:
         try:
             beaten = self._beat()
             while True:
-                wait_s = beaten + HEARTBEAT_S - time.monotonic()
+                wait_s = beaten + self._heartbeat_s - time.monotonic()
                 if wait_s <= 0:
                     beaten = self._beat()
                     continue

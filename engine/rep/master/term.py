@@ -25,7 +25,8 @@ from engine.format.vlsn import NULL_VLSN
 from engine.rep.acks import AckPolicy, GroupGate
 from engine.rep.client.connection import Address
 from engine.rep.group import ELECTABLE, Membership, committed_members
-from engine.rep.master.feeder import HEARTBEAT_S, ReplicaFeed
+from engine.rep.intervals import USUAL_INTERVALS, NodeIntervals
+from engine.rep.master.feeder import ReplicaFeed
 from engine.rep.master.handshake import FedNode, greet
 from engine.rep.master.membership import ConflictError, GroupDatabase
 from engine.rep.peers import DisconnectedError
@@ -41,16 +42,7 @@ _PLACES: Final = 64
 # Ids of nodes without a stored record, assigned downward from the highest one.
 _LAST_ID: Final = (1 << 31) - 1
 _GUESTS: Final = 1024
-# If an old connection is silent for this time after the replica reconnected, it is dead: a replica answers a heartbeat
-# each second.
-_DEAD_S: Final = 4.0
-# After this time messages that were in transit have arrived.
-_SINCE_S: Final = 0.5
-# Longest wait for the end of a session, whose sending thread may sleep until the next heartbeat.
-_LEAVE_S: Final = 3 * HEARTBEAT_S
 _PAUSE_S: Final = 0.02
-# Seconds for which the DTVLSN must be unchanged before an empty commit carries it.
-_STABLE_S: Final = 2
 _SECONDARY: Final = NODE_TYPES.index("secondary")
 
 
@@ -77,6 +69,7 @@ class Leadership:
         config: how it leads.
         failed: called once if the environment fails: no node may follow a master that cannot log.
         changed: called for added and removed members, see ``GroupDatabase``.
+        intervals: its pauses and patience.
 
     Raises:
         RefusedError: the node is no electable member of the group at this address.
@@ -93,12 +86,14 @@ class Leadership:
         config: LeadConfig,
         failed: Callable[[JetoolError], None] = lambda _: None,
         changed: Callable[[str, str], None] = lambda *_: None,
+        intervals: NodeIntervals = USUAL_INTERVALS,
     ) -> None:
         engine = env.engine
         mine = check_member(env, name, listen)
         assert engine.vlsn_index is not None
         self._env = env
         self._config = config
+        self._intervals = intervals
         self._failed = failed
         self._mutex = threading.Lock()
         self._feeds: dict[str, ReplicaFeed] = {}
@@ -160,13 +155,13 @@ class Leadership:
         # The replica has reconnected, so its old connection is dead, although TCP may not have detected it yet. A node
         # of JE that gets the error that its name is in use stops for good, so messages received before now do not prove
         # that the old connection is alive.
-        asked = time.monotonic()
-        while self._feeds.get(name) is feed and time.monotonic() < asked + _DEAD_S:
-            if feed.heard > asked + _SINCE_S:
+        asked, intervals = time.monotonic(), self._intervals
+        while self._feeds.get(name) is feed and time.monotonic() < asked + intervals.dead_s:
+            if feed.heard > asked + intervals.transit_s:
                 return True
             time.sleep(_PAUSE_S)
         feed.close()
-        deadline = time.monotonic() + _LEAVE_S
+        deadline = time.monotonic() + intervals.leave_s
         while name in self._feeds and time.monotonic() < deadline:
             time.sleep(_PAUSE_S)
         return name in self._feeds
@@ -240,7 +235,8 @@ class Leadership:
 
     def _feed_as(self, fed: FedNode, caller: Caller) -> None:
         engine = self._env.engine
-        feed = ReplicaFeed(engine, self.gate, caller, fed, self._providers, self._config.replica_sync)
+        sync, heartbeat_s = self._config.replica_sync, self._intervals.heartbeat_s
+        feed = ReplicaFeed(engine, self.gate, caller, fed, self._providers, sync, heartbeat_s)
         with self._mutex:
             taken = fed.name in self._feeds or self._over.is_set()
             if not taken:
@@ -264,12 +260,12 @@ class Leadership:
     # Commits of nothing.
 
     def _tick(self) -> None:
-        """Runs every second, until the term or the environment ends."""
+        """Runs with every heartbeat, until the term or the environment ends."""
         engine = self._env.engine
         assert engine.writer is not None
         stable_since, seen, own = time.monotonic(), NULL_VLSN, NULL_VLSN
         try:
-            while not self._over.wait(HEARTBEAT_S):
+            while not self._over.wait(self._intervals.heartbeat_s):
                 if engine.writer.failure is not None:
                     raise engine.writer.failure
                 durable = self.gate.dtvlsn
@@ -280,7 +276,7 @@ class Leadership:
                     and durable > self.gate.stamped
                     # Not if the replicas have only acknowledged the previous empty commit, whose VLSN is ``own``.
                     and durable != own
-                    and time.monotonic() - stable_since >= _STABLE_S
+                    and time.monotonic() - stable_since >= self._intervals.stable_s
                 ):
                     own = engine.commit_nothing()
         except JetoolError as error:

@@ -9,11 +9,14 @@ from engine.db.config import EnvironmentConfig
 from engine.rep.client.connection import Address
 from engine.rep.client.handshake import ELECTABLE, SECONDARY
 from engine.rep.client.tls import TlsFiles
+from engine.rep.intervals import USUAL_INTERVALS, NodeIntervals
 from engine.rep.master.term import LeadConfig
 from engine.vlsn.syncup_decision import DEFAULT_ROLLBACK_LIMIT
 
 # je.rep.maxClockDelta.
 DEFAULT_MAX_SKEW_MS: Final = 2000
+# Above this VLSN copying files is faster than replaying.
+DEFAULT_MOST_REPLAYED: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,8 @@ class JoinConfig:
         answers: whether the node serves others at its address.
         environment: how the environment is opened.
         tls: certificates for callers; None: without TLS.
+        most_replayed: an empty directory replays a stream up to this VLSN from its beginning, instead of copying files.
+        intervals: its pauses and patience.
     """
 
     name: str
@@ -59,6 +64,8 @@ class JoinConfig:
     answers: bool = True
     environment: EnvironmentConfig = field(default_factory=EnvironmentConfig)
     tls: TlsFiles | None = None
+    most_replayed: int = DEFAULT_MOST_REPLAYED
+    intervals: NodeIntervals = USUAL_INTERVALS
 
     @property
     def votes(self) -> bool:

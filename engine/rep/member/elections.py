@@ -79,7 +79,7 @@ class Voter:
         self._mutex = threading.Lock()
         self._heard_at = -_WINNER_S
         self._step_s = min(config.timeout_s, _STEP_S)
-        self.acceptor = Acceptor(facts, vote, given=turned)
+        self.acceptor = Acceptor(facts, vote, given=turned, promise_s=config.intervals.promise_s)
         self.elected: MasterAnswer | None = None
 
     @property

@@ -31,8 +31,6 @@ from engine.storage.base import Storage
 from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange
 
 _FOLLOWING: Final = ("MASTER", "REPLICA")
-# Above this size copying files is faster than replaying.
-_MOST_REPLAYED: Final = 20_000
 
 
 class Home:
@@ -171,7 +169,8 @@ class Home:
         """
         said = master.said
         # Entries of a later log version can be rewritten for replay, but files of it cannot be used.
-        worth = said is not None and said.commit_vlsn > _MOST_REPLAYED and said.log_version <= WRITTEN_VERSION
+        most = self._config.most_replayed
+        worth = said is not None and said.commit_vlsn > most and said.log_version <= WRITTEN_VERSION
         if worth or self._storage.stat(MARKER) is not None:
             admitted()
             self._copy(found)

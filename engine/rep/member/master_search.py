@@ -16,8 +16,6 @@ from engine.rep.member.link import MasterLink
 from engine.rep.peers import DisconnectedError, PeerError
 from engine.rep.wire.election_lines import LEARNER, MasterAnswer, MasterQuery
 
-# A master drops a silent node after 30 s, so a name in use for longer belongs to another node.
-_NAME_PATIENCE_S: Final = 60.0
 # Voting nodes do not wait for a hanging node.
 _VOTER_LOOK_S: Final = 3.0
 
@@ -165,7 +163,7 @@ class Seeker:
         """
         now = time.monotonic()
         self._taken_since = self._taken_since or now
-        if now - self._taken_since > _NAME_PATIENCE_S:
+        if now - self._taken_since > self._config.intervals.name_patience_s:
             return NameInUseError(
                 f"the group has an active node {self._config.name!r} already",
                 found=error.found,

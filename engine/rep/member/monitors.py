@@ -23,8 +23,6 @@ from engine.rep.wire.group_lines import MONITOR, GroupChange, JoinedGroup, LeftG
 from engine.rep.wire.lines import TextMessage
 
 _MONITOR: Final = NODE_TYPES.index("monitor")
-# Longest time that a hanging monitor delays the end of a node.
-_LONGEST_S: Final = 3.0
 
 
 class Monitors:
@@ -34,15 +32,17 @@ class Monitors:
         network: how to get to them.
         facts: returns the current facts of this node.
         timeout_s: timeout of each step.
+        longest_s: longest time that a hanging monitor delays the end of a node.
 
     Attributes:
         joined_ms: when the node first followed or led; before that, when it was created.
     """
 
-    def __init__(self, network: Network, facts: Callable[[], NodeFacts], timeout_s: float) -> None:
+    def __init__(self, network: Network, facts: Callable[[], NodeFacts], timeout_s: float, longest_s: float) -> None:
         self._network = network
         self._facts = facts
-        self._timeout_s = min(timeout_s, _LONGEST_S)
+        self._timeout_s = min(timeout_s, longest_s)
+        self._longest_s = longest_s
         self._has_joined = False
         self.joined_ms = _now_ms()
 
@@ -69,7 +69,7 @@ class Monitors:
         )
         thread = self._tell(facts, said)
         if thread is not None:
-            thread.join(_LONGEST_S)
+            thread.join(self._longest_s)
 
     def changed(self, node: str, change: str) -> None:
         """Send that this node, the master, added (``ADD``) or removed (``REMOVE``) a member."""

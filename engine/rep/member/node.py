@@ -58,11 +58,6 @@ from engine.rep.wire.lines import TextMessage
 from engine.storage.base import Storage
 from engine.vlsn.vlsn_range import VLSNRange
 
-_FIRST_PAUSE_S: Final = 0.2
-_LONGEST_PAUSE_S: Final = 8.0
-# A shorter pause for nodes that vote, since a group without a master cannot commit.
-_VOTER_PAUSE_S: Final = 1.0
-_WATCH_S: Final = 2.0
 # The master is gone, or is not master yet: the next round may find it.
 _PASSING: Final = (DisconnectedError, ServiceError)
 
@@ -101,7 +96,7 @@ class JoinedNode:
         self._master = self._master_name = ""
         self._master_vlsn = 0
         self._seeker = Seeker(config, network, self._home)
-        self._monitors = Monitors(network, self.facts, config.timeout_s)
+        self._monitors = Monitors(network, self.facts, config.timeout_s, config.intervals.monitors_s)
         self._elected: MasterAnswer | None = None
         self._voter = Voter(config, network, self.facts, self._vote, self._turn) if config.votes else None
         self._questions = (
@@ -312,14 +307,14 @@ class JoinedNode:
     # The main thread.
 
     def _main(self) -> None:
-        pause = _FIRST_PAUSE_S
+        pause = first_s = self.config.intervals.first_pause_s
         try:
             while not self._stopping:
                 try:
                     self._round()
-                    pause = _FIRST_PAUSE_S
+                    pause = first_s
                 except _PASSING as error:
-                    pause = _FIRST_PAUSE_S if self.role is Role.REPLICA else self._longer(pause)
+                    pause = first_s if self.role is Role.REPLICA else self._longer(pause)
                     self.problem = error
                 finally:
                     self._leave()
@@ -337,9 +332,9 @@ class JoinedNode:
 
     def _longer(self, pause: float) -> float:
         if self._voter is None:
-            return min(2 * pause, _LONGEST_PAUSE_S)
+            return min(2 * pause, self.config.intervals.longest_pause_s)
         # Wait for a random time, so that two nodes rarely propose at the same moment.
-        return min(2 * pause, _VOTER_PAUSE_S) * random.uniform(0.5, 1.0)
+        return min(2 * pause, self.config.intervals.voter_pause_s) * random.uniform(0.5, 1.0)
 
     def _round(self) -> None:
         """Lead, or follow the current master until it is gone; return when another round is needed."""
@@ -422,7 +417,8 @@ class JoinedNode:
 
     def _lead(self, voter: Voter, env: Environment) -> None:
         """Lead until another node is elected."""
-        name, listen, writer = self.config.name, self.config.listen, env.engine.writer
+        name, listen, intervals = self.config.name, self.config.listen, self.config.intervals
+        writer = env.engine.writer
         assert writer is not None
 
         def failed(_: JetoolError) -> None:
@@ -432,7 +428,7 @@ class JoinedNode:
         def is_over() -> bool:
             return self._stopping or not voter.is_master or writer.failure is not None
 
-        term = Leadership(env, name, listen, self.config.lead, failed, self._monitors.changed)
+        term = Leadership(env, name, listen, self.config.lead, failed, self._monitors.changed, intervals)
         herald = Herald(
             self._network,
             term.group.name or "",
@@ -440,6 +436,7 @@ class JoinedNode:
             lambda: term.members.nodes,
             lambda: voter.elected if voter.is_master else None,
             self.config.timeout_s,
+            intervals.announce_s,
         )
         self._seeker.has_followed, self._seeker.node_id = True, term.pair.id
         self._master, self._master_name = address_text(listen), name
@@ -454,7 +451,7 @@ class JoinedNode:
             while not is_over():
                 self.problem = term.problem
                 with self._changed:
-                    self._changed.wait_for(is_over, _WATCH_S)
+                    self._changed.wait_for(is_over, intervals.watch_s)
                 if not term.gate.has_majority:
                     # This master may have been replaced while it was disconnected.
                     voter.ask_around(term.group.name or "", term.members)

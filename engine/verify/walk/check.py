@@ -35,9 +35,7 @@ from engine.verify.walk.node_reader import NodeReader
 from engine.workers.parallel import map_small
 from engine.workers.spill_file import SpillFile
 
-# Nodes between two reports of progress.
 _TOLD_NODES: Final = 256
-# A tree of two levels with fewer branches is not worth starting processes.
 _SHARED_BRANCHES: Final = 16
 _LOW: Final = 2
 # With fewer nodes, one process checks the records. The second constant is the walk's part of the total time, for
@@ -91,6 +89,8 @@ class TreeCheck:
     Arguments:
         ctx, catalog, recovery: the environment.
         findings: receives the findings.
+        told_nodes: nodes between two reports of progress.
+        shared_branches: a tree of two levels with fewer branches is not worth starting processes.
 
     Attributes:
         share: number of the share to walk, and number of shares; None for everything.
@@ -98,8 +98,19 @@ class TreeCheck:
         observers: called with databases and nodes.
     """
 
-    def __init__(self, ctx: TreeContext, catalog: Catalog, recovery: Recovery, findings: Collector) -> None:
+    def __init__(
+        self,
+        ctx: TreeContext,
+        catalog: Catalog,
+        recovery: Recovery,
+        findings: Collector,
+        *,
+        told_nodes: int = _TOLD_NODES,
+        shared_branches: int = _SHARED_BRANCHES,
+    ) -> None:
         result = recovery.result
+        self._told_nodes = told_nodes
+        self._shared_branches = shared_branches
         self._ctx = ctx
         self._end_lsn = result.end_lsn
         self._catalog = catalog
@@ -300,7 +311,7 @@ class TreeCheck:
         # Processes share a tree if it is large enough and its parts are independent. That excludes key orders that are
         # learned from the keys, and JE's own databases.
         is_tall = bool(branches) and branches[0].parent.level & LEVEL_MASK > _LOW
-        shared = is_tall or len(branches) >= _SHARED_BRANCHES
+        shared = is_tall or len(branches) >= self._shared_branches
         shared = shared and not db.internal and db.order.comparator is None and not self.observers
         if self.share is not None:
             return not shared or bool(self._in_parts(db, branches))
@@ -337,7 +348,7 @@ class TreeCheck:
             return None
         steps: list[PendingChild | Part] = []
         for branch in reversed(branches):
-            if len(branches) >= _SHARED_BRANCHES:
+            if len(branches) >= self._shared_branches:
                 steps.append(branch)
                 continue
             # The root has few children, so distribute the grandchildren.
@@ -382,7 +393,7 @@ class TreeCheck:
         return part, result
 
     def _visit(self, db: DatabaseState, node: IN) -> None:
-        if self._walk.nodes % _TOLD_NODES == 0:
+        if self._walk.nodes % self._told_nodes == 0:
             self._told(self._walk.records, self._share)
             # Bound the number of queued slots in memory.
             self._flush()

@@ -30,8 +30,6 @@ from jetool.frame.networks import network_of, refuse_tls
 from jetool.frame.options import Run
 
 _TIMEOUT_S: Final = 5.0
-# The node computes the digest of a whole file in one step, and waits for a checkpoint before the first file.
-_LEAST_COPY_TIMEOUT_S: Final = 60.0
 _RETRIES: Final = 5
 _EVERY_S: Final = 10.0
 
@@ -311,7 +309,7 @@ def _of_node(
 
     copy = HotCopy(open_repository(dest), run.listener, Throttle(rate))
     origin = Origin(source, chosen.name, began_ms)
-    done, described = copy.run(network, chosen.address, max(timeout, _LEAST_COPY_TIMEOUT_S), retries, retried, origin)
+    done, described = copy.run(network, chosen.address, timeout, retries, retried, origin)
     backup = _made(backup, described.manifest, began)._replace(
         protocol=done.version,
         files=len(done.files),

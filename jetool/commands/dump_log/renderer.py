@@ -425,15 +425,16 @@ class LineRenderer:
         fields = describe(record, delta=entry.type_number == DELTA_TYPE)
         if isinstance(record, LN) and entry.type_number in EXTINCT_SCAN_LNS:
             fields += describe_scan(record)
-        text = self._words(fields)
+        text = self.words(fields)
         if self._view.decoding is not None and isinstance(record, LN):
-            text += f" {self._words(meaning_of(record, self._view.decoding))}"
+            text += f" {self.words(meaning_of(record, self._view.decoding))}"
         if isinstance(record, NodeRecord) and self._view.nodes == "slots":
             for slot in describe_slots(record, delta=entry.type_number == DELTA_TYPE):
-                text += f"\n{'':>20}slot {self._words(slot)}"
+                text += f"\n{'':>20}slot {self.words(slot)}"
         return text
 
-    def _words(self, fields: list[FieldValue]) -> str:
+    def words(self, fields: list[FieldValue]) -> str:
+        """The fields of any record as words of a line."""
         return " ".join([word for field in fields if (word := self._word(field))])
 
     def _word(self, field: FieldValue) -> str:
@@ -466,7 +467,7 @@ def _quoted(text: str) -> str:
 
 
 def _ln_detail(record: LN) -> str:
-    """The result of ``_words`` for an LN, computed at a third of the cost if it has no rare fields."""
+    """The result of ``words`` for an LN, computed at a third of the cost if it has no rare fields."""
     flags, flags2 = record.flags, record.flags2
     if flags & _RARE_FLAGS or flags2 & _RARE_FLAGS2 or record.modification_time or record.node_id is not None:
         return _rare_ln_detail(record)
@@ -495,4 +496,4 @@ _PLAIN: Final = LineRenderer(BodyView(), Style())
 
 
 def _rare_ln_detail(record: LN) -> str:
-    return _PLAIN._words(describe(record))
+    return _PLAIN.words(describe(record))

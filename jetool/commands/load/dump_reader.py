@@ -53,16 +53,18 @@ class DumpReader:
         file: the lines.
         name: the name of the dump in messages.
         plain: whether the input is pairs of text lines without a header.
+        in_blocks: decode blocks of lines together where possible, which is faster and gives the same.
 
     Attributes:
         header: the header of the dump.
         line: number of the last line read.
     """
 
-    def __init__(self, file: BinaryIO, name: str, *, plain: bool) -> None:
+    def __init__(self, file: BinaryIO, name: str, *, plain: bool, in_blocks: bool = True) -> None:
         self._file = file
         self._name = name
         self._plain = plain
+        self._in_blocks = in_blocks
         # Lines that were read ahead and not yet decoded.
         self._ahead: deque[list[bytes]] = deque()
         self._block_lines = _FIRST_LINES
@@ -90,7 +92,7 @@ class DumpReader:
     def blocks(self) -> Iterator[Block]:
         """The records in blocks; all records before a bad line come before the error."""
         while lines := self._ahead.popleft() if self._ahead else self._read_lines():
-            block = self._decoded(lines)
+            block = self._decoded(lines) if self._in_blocks else None
             if block is not None:
                 self.line += len(lines)
                 yield block

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable
+from functools import partial
 from importlib import import_module
 from typing import IO, Any, Final, Protocol, cast
 
@@ -51,8 +52,12 @@ class RowFile(Protocol):
         """Stop writing; the file stays incomplete."""
 
 
-def row_file(form: str) -> Callable[[Callable[[bytes], None]], RowFile]:
+def row_file(form: str, group_rows: int = _GROUP_ROWS) -> Callable[[Callable[[bytes], None]], RowFile]:
     """The factory of files of a format; its argument is a function that writes bytes.
+
+    Arguments:
+        form: the format.
+        group_rows: most rows of a row group of Parquet.
 
     Raises:
         UnsupportedError: the library for the format is not installed.
@@ -64,13 +69,13 @@ def row_file(form: str) -> Callable[[Callable[[bytes], None]], RowFile]:
             f"--file-format {form} takes the package {error.name}, which is not installed",
             hint=f"pip install 'jetool[{form}]'",
         ) from error
-    return _AvroFile if form == AVRO else _ParquetFile
+    return _AvroFile if form == AVRO else partial(_ParquetFile, group_rows=group_rows)
 
 
 class _ParquetFile:
     """A row group for each ``_GROUP_BYTES``."""
 
-    def __init__(self, write: Callable[[bytes], None]) -> None:
+    def __init__(self, write: Callable[[bytes], None], group_rows: int) -> None:
         import pyarrow
         from pyarrow.parquet import ParquetWriter
 
@@ -87,6 +92,7 @@ class _ParquetFile:
         )
         self._end = _Appending(write)
         self._writer = ParquetWriter(self._end, self._schema, compression="zstd")
+        self._group_rows = group_rows
         self._rows: list[Values] = []
         self.waiting_bytes = 0
 
@@ -95,7 +101,7 @@ class _ParquetFile:
         for row in map(_in_utf8, rows):
             self._rows.append(row)
             self.waiting_bytes += len(row[_KEY] or b"") + len(row[_DATA] or b"")
-            if self.waiting_bytes >= _GROUP_BYTES or len(self._rows) >= _GROUP_ROWS:
+            if self.waiting_bytes >= _GROUP_BYTES or len(self._rows) >= self._group_rows:
                 self._write_group()
 
     def finish(self) -> None:

@@ -19,11 +19,11 @@ from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from jetool.frame import exits
-from tests.cli.test_stream import group, rows_of, stream
-from tests.rep.changes.test_subscriber import Reader, operations
-from tests.rep.changes.test_subscriber import group_of as streaming_group
 from tests.support.groups.group_double import GroupDouble
 from tests.support.groups.playing import group_of, joined, recorded_uuid
+from tests.support.groups.streamed import group, rows_of, stream
+from tests.support.groups.subscribers import Reader, operations
+from tests.support.groups.subscribers import group_of as streaming_group
 from tests.support.harness import run
 from tests.support.waiting import PATIENCE_S
 

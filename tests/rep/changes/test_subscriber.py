@@ -15,7 +15,7 @@ from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import COMMIT
 from engine.rep.acks import AckPolicy
 from engine.rep.changes.feed import BEGIN, LATEST, LostPositionError, RewrittenError
-from engine.rep.changes.position import Position, position_of
+from engine.rep.changes.position import position_of
 from engine.rep.changes.state_file import StateFile
 from engine.rep.changes.subscriber import NoMasterError, Quiet, Retraction, StalledError, Subscriber, SubscriberSettings
 from engine.rep.changes.transactions import CommittedTransaction, RecordChange
@@ -25,67 +25,9 @@ from engine.rep.wire import feeder as f
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.messages import Message
 from tests.rep.master.leaders import leading
-from tests.support.groups.group_double import HOST, GroupDouble, NodeDouble, recorded_entries
+from tests.support.groups.group_double import recorded_entries
 from tests.support.groups.recordings import HOME
-
-OPERATIONS = "database-operations/003-Feeder-n1.jsonl.gz"
-FAST = SubscriberSettings(durable=False, patience_s=5)
-DURABLE = SubscriberSettings(patience_s=5)
-
-
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.rep.changes.subscriber._FIRST_PAUSE_S", 0.001)
-    monkeypatch.setattr("engine.rep.changes.subscriber._LONGEST_PAUSE_S", 0.002)
-
-
-def group_of(*logs: list[WireEntry]) -> GroupDouble:
-    nodes = [NodeDouble(f"n{at + 1}", 7001 + at, log) for at, log in enumerate(logs)]
-    return GroupDouble(nodes, "n1")
-
-
-def operations() -> list[WireEntry]:
-    return list(recorded_entries(OPERATIONS))
-
-
-class Reader:
-    """Reads a stream until it is quiet, and keeps what it handed out."""
-
-    def __init__(self, group: GroupDouble, begin: Position | str | int, settings: SubscriberSettings = FAST) -> None:
-        self.notices: list[str] = []
-        self.subscriber = Subscriber(
-            group,
-            [(HOST, node.port) for node in group.nodes],
-            settings,
-            begin,
-            lambda *said: self.notices.append(str(said)),
-        )
-        self.transactions: list[tuple[int, int, bool, list[RecordChange]]] = []
-        self.retractions: list[Retraction] = []
-
-    def read(self, until: Callable[[], bool] = lambda: True) -> Reader:
-        events = self.subscriber.events()
-        for event in events:
-            if isinstance(event, CommittedTransaction):
-                self.handed_out(event)
-            elif isinstance(event, Retraction):
-                self.retractions.append(event)
-            elif event.caught_up and until():
-                break
-        events.close()
-        return self
-
-    def handed_out(self, event: CommittedTransaction) -> None:
-        self.transactions.append((event.point.vlsn, event.point.txn_id, event.torn, list(event.changes())))
-
-    @property
-    def changes(self) -> list[RecordChange]:
-        return [change for *_, changes in self.transactions for change in changes]
-
-    @property
-    def position(self) -> Position:
-        assert self.subscriber.position is not None
-        return self.subscriber.position
+from tests.support.groups.subscribers import DURABLE, FAST, Reader, forked, group_of, operations, with_null_commit
 
 
 def contents(changes: list[RecordChange]) -> dict[str, dict[str, object]]:
@@ -168,15 +110,6 @@ def test_durable_is_the_same_up_to_what_a_majority_has(batch: int) -> None:
     assert fast[-1][0] == 139
 
 
-def with_null_commit(log: list[WireEntry]) -> list[WireEntry]:
-    """A log and what a master adds when it is idle: a Commit of its own that says what is durable."""
-    last = next(entry for entry in reversed(log) if entry.type_number == COMMIT)
-    end = last.record()
-    assert isinstance(end, TxnEnd)
-    null = end._replace(id=end.id - 100, dtvlsn=last.vlsn)
-    return [*log, last._replace(vlsn=log[-1].vlsn + 1, body=encode_body(COMMIT, last.log_version, null))]
-
-
 @pytest.mark.parametrize("settings", [FAST, DURABLE])
 def test_a_cut_at_every_byte_loses_and_repeats_nothing(settings: SubscriberSettings) -> None:
     log = with_null_commit(list(recorded_entries("join-electable/003-Feeder-n1.jsonl")))
@@ -212,18 +145,6 @@ def test_a_new_master_goes_on() -> None:
     assert reader.transactions == Reader(group_of(log), BEGIN).read().transactions
     assert len(reader.notices) == 1
     assert "goes on" in reader.notices[0]
-
-
-def forked(log: list[WireEntry], after: int) -> list[WireEntry]:
-    """The history of another master from a VLSN on: the same transactions, committed by node 2."""
-    found = []
-    for entry in log:
-        record = entry.record()
-        if entry.vlsn > after and isinstance(record, TxnEnd):
-            record = record._replace(master_id=2, dtvlsn=min(record.dtvlsn, after))
-            entry = entry._replace(body=encode_body(entry.type_number, entry.log_version, record))
-        found.append(entry)
-    return found
 
 
 @pytest.mark.parametrize("shorter", [False, True])
@@ -404,7 +325,7 @@ def test_a_shutdown_is_answered() -> None:
 
     def shut_down() -> None:
         stream = group.streams[-1]
-        stream._out += f.FEEDER.encode(f.ShutdownRequest(time_ms=5), 9, client=False)
+        stream.say(f.ShutdownRequest(time_ms=5))
         group.quiet = lambda: None
 
     group.quiet = shut_down
@@ -453,8 +374,7 @@ def test_a_clock_that_is_off_is_told() -> None:
     assert "-90000 ms ahead" in Reader(group, BEGIN).read().notices[0]
 
 
-def test_a_group_that_does_not_say_what_is_durable(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.rep.changes.subscriber._DTVLSN_WAIT_S", 0.0)
+def test_a_group_that_does_not_say_what_is_durable() -> None:
     log = []
     for entry in operations():
         record = entry.record()
@@ -462,7 +382,7 @@ def test_a_group_that_does_not_say_what_is_durable(monkeypatch: pytest.MonkeyPat
             entry = entry._replace(body=encode_body(entry.type_number, entry.log_version, record._replace(dtvlsn=0)))
         log.append(entry)
     with pytest.raises(RefusedError, match="do not say what is durable"):
-        Reader(group_of(log), BEGIN, DURABLE).read()
+        Reader(group_of(log), BEGIN, DURABLE._replace(durable_wait_s=0.0)).read()
     assert len(Reader(group_of(log), BEGIN).read().changes) == 30
 
 

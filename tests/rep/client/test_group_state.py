@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from engine.errors import NotFoundError, RefusedError, UnsupportedError
+from engine.rep.client import group_state
 from engine.rep.client.call import AnswerError, Call, ServiceError, ask
 from engine.rep.client.group_state import answers, look, state_of
 from engine.rep.client.handshake import check_release, clock_difference, new_name
 from engine.rep.peers import PeerError
 from engine.rep.wire.election_lines import LEARNER, MasterQuery
 from engine.rep.wire.group_lines import GROUP, GroupRequest, GroupResponse
+from engine.rep.wire.lines import Envelope, TextMessage
 from engine.rep.wire.services import Status
 from tests.support.groups.networks import FaultyNetwork, RecordedNetwork
 
@@ -60,9 +63,15 @@ def test_nodes_that_nobody_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(answer[1], GroupResponse)
     members = answer[1].members
     silent = [members.nodes[0]._replace(name=name, id=9, type=kind) for name, kind in (("mon", 0), ("ext", 4))]
-    monkeypatch.setattr(
-        "engine.rep.client.group_state._members", lambda *_: members._replace(nodes=(members.nodes[1], *silent))
-    )
+    changed = members._replace(nodes=(members.nodes[1], *silent))
+
+    def asked(*words: Any) -> tuple[Envelope, TextMessage] | None:
+        """What is asked for the group says so."""
+        said = ask(*words)
+        is_group = said is not None and isinstance(said[1], GroupResponse)
+        return (said[0], GroupResponse(members=changed)) if said is not None and is_group else said
+
+    monkeypatch.setattr(group_state, "ask", asked)
     found = look(network, [("localhost", 15071)], "WIREGRP", 5)
     assert [(node.name, node.state, node.problem, answers(node)) for node in found.nodes] == [
         ("n2", "UNKNOWN", "", True), ("ext", None, "", True), ("mon", None, "", True),

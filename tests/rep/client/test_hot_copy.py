@@ -6,7 +6,6 @@ import dataclasses
 import json
 import random
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,15 +13,16 @@ import pytest
 from engine.backup.manifest_builder import Origin
 from engine.backup.repository import Repository
 from engine.errors import JetoolError, NotFoundError, RefusedError, StorageError, UnsupportedError
-from engine.rep.client import hot_copy
+from engine.rep.client.call import Call
 from engine.rep.client.group_state import GroupLook, NodeLook
-from engine.rep.client.hot_copy import CutError, HotCopy, Throttle, choose
+from engine.rep.client.hot_copy import CopyResult, CutError, HotCopy, Throttle, choose
 from engine.rep.client.log_files import RemoteLog, new_client_id
 from engine.rep.peers import DisconnectedError, PeerError
 from engine.rep.wire import log_file_feeder as c
 from engine.rep.wire.messages import Message
 from engine.rep.wire.node_state import NodeStateResponse
 from engine.storage.disk import DiskStorage
+from tests.support.environments.backups import contents
 from tests.support.groups.copy_server import CopyServer, changing
 from tests.support.groups.networks import RecordedNetwork, recordings
 from tests.support.groups.recordings import Player, Recording
@@ -41,21 +41,9 @@ class Steps:
         self.seen.append((name, done, total))
 
 
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hot_copy, "_FIRST_PAUSE_S", 0.0)
-
-
-def copy(server: Any, place: Path, retries: int = 0) -> hot_copy.CopyResult:
-    made = HotCopy(Repository(DiskStorage(str(place))), Steps(), Throttle(None))
+def copy(server: Any, place: Path, retries: int = 0) -> CopyResult:
+    made = HotCopy(Repository(DiskStorage(str(place))), Steps(), Throttle(None), first_pause_s=0.0)
     return made.run(server, HERE, 5, retries, lambda _: None, ORIGIN)[0]
-
-
-def contents(place: Path) -> dict[str, bytes]:
-    """The files of the newest backup, by their paths in the environment; none without a backup."""
-    latest = Repository(DiskStorage(str(place))).latest()
-    files = latest.files if latest is not None else ()
-    return {file.path: (place / file.stored).read_bytes() for file in files}
 
 
 def stored(place: Path) -> list[int]:
@@ -95,7 +83,7 @@ def test_a_node_that_closes_on_version_4(tmp_path: Path) -> None:
     def connect(address: Any, deadline: float) -> Any:
         connection = inner(address, deadline)
         if next(answers, False):
-            connection._left = 1
+            connection.end_after(1)
         return connection
 
     server.connect = connect  # type: ignore[method-assign]
@@ -204,7 +192,7 @@ def RemoteLogNames(name: str) -> list[str]:  # noqa: N802
     log = RemoteLog(CopyServer({"00000000.jdb": b"x"}), HERE, -5, 5)
     log.info()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(log._call, "receive", lambda *_: c.FileListResp(names=(name,)))
+        patched.setattr(Call, "receive", lambda *_: c.FileListResp(names=(name,)))
         return log.names()
 
 
@@ -244,12 +232,10 @@ def test_a_second_backup_fetches_what_is_new(tmp_path: Path) -> None:
     assert len(Repository(DiskStorage(str(place))).ids()) == 2
 
 
-def test_progress_and_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_and_rate(tmp_path: Path) -> None:
     steps, slept = Steps(), [0.0]
-    # Only there: other threads of this process sleep as well.
-    clock = SimpleNamespace(sleep=slept.append, monotonic=lambda: sum(slept))
-    monkeypatch.setattr("engine.rep.client.hot_copy.time", clock)
-    made = HotCopy(Repository(DiskStorage(str(tmp_path / "copy"))), steps, Throttle(1000))
+    throttle = Throttle(1000, clock=lambda: sum(slept), sleep=slept.append)
+    made = HotCopy(Repository(DiskStorage(str(tmp_path / "copy"))), steps, throttle)
     made.run(CopyServer(FILES), HERE, 5, 0, print, ORIGIN)
     total = sum(map(len, FILES.values()))
     assert steps.seen[0] == ("copy", 0, total)
@@ -274,11 +260,11 @@ def copies(scenario: str) -> tuple[RecordedNetwork, dict[str, bytes]]:
 
 def test_a_recorded_node_of_18_3(tmp_path: Path) -> None:
     """Its list, asked about and fetched as JE's own network restore did."""
-    network, files = copies("restore")
+    _, files = copies("restore")
     recording = next(one for one in recordings("restore") if one.path.name.startswith("018-"))
     said = next(one.what for one in Player(recording).play() if isinstance(one.what, c.ClientVersion))
     address = ("localhost", recording.meta["port"])
-    network._recordings = [_in_version_4(recording)]
+    network = RecordedNetwork([_in_version_4(recording)], same=bytes)
     with RemoteLog(network, address, said.client_id, 5) as log:
         assert log.version == 2
         assert log.info().last_vlsn > 100

@@ -48,11 +48,14 @@ class PlayedReplica:
         address: of the master.
         name, node_type: who it is.
         port: where it says that it listens.
+        network: how it gets to the master.
     """
 
-    def __init__(self, address: Address, name: str, node_type: str = ELECTABLE, port: int = 7011) -> None:
+    def __init__(
+        self, address: Address, name: str, node_type: str = ELECTABLE, port: int = 7011, network: Network | None = None
+    ) -> None:
         self._joined = join(
-            SocketNetwork(),
+            network or SocketNetwork(),
             address,
             GROUP,
             PATIENCE_S,

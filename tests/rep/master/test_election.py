@@ -15,6 +15,7 @@ from tests.rep.master.leaders import follower, leading
 from tests.rep.services.scripted import recorded, replayed, served
 from tests.rep.services.test_questions import FACTS
 from tests.support.groups.group_double import GroupDouble, NodeDouble
+from tests.support.groups.nodes import QUICK
 from tests.support.groups.playing import operations
 from tests.support.groups.recordings import HOME
 from tests.support.waiting import PATIENCE_S, eventually
@@ -64,12 +65,11 @@ def test_proposals_are_kept_in_order() -> None:
     assert asked(acceptor, "X") is None
 
 
-def test_members_hear_of_the_master(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_members_hear_of_the_master() -> None:
     """Again and again, those too that have come since."""
-    monkeypatch.setattr("engine.rep.master.election._AGAIN_S", 0.05)
     told = threading.Event()
     network = GroupDouble([NodeDouble("n2", 7011, operations()[:9])], "", on_connect=told.set)
-    with leading(network=network) as node:
+    with leading(network=network, intervals=QUICK._replace(announce_s=0.05)) as node:
         replica = follower(node)
         assert told.wait(PATIENCE_S)
         replica.close()

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.db.environment import Environment
 from engine.errors import JetoolError, UnsupportedError
 from engine.format.codecs import encode_body
 from engine.format.entry.group_db import GROUP_KEY, decode_group, decode_group_node
@@ -23,11 +24,10 @@ from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import COMMIT, MATCHPOINT, type_name
 from engine.format.tuples import string_key
 from engine.rep.acks import AckPolicy, InsufficientAcksError, InsufficientReplicasError
-from engine.rep.client.connection import SocketNetwork
+from engine.rep.client.connection import Address, Connection, SocketNetwork
 from engine.rep.client.handshake import NodeIdentity, join
 from engine.rep.master.feeder_entries import outgoing
 from engine.rep.master.term import LeadConfig, Leadership
-from engine.rep.member.node import JoinedNode
 from engine.rep.peers import DisconnectedError, PeerError
 from engine.rep.replay import Replay, StreamRecord
 from engine.rep.reset import reset_group
@@ -39,6 +39,7 @@ from tests.rep.master import leaders
 from tests.rep.master.leaders import ELECTABLE, EXTERNAL, PlayedReplica, follower, leading
 from tests.rep.services.scripted import ScriptedConnection, port_of, recorded, said
 from tests.support.groups.group_double import recorded_entries
+from tests.support.groups.nodes import QUICK, waiting_for
 from tests.support.groups.playing import followed, group_of, opened, operations
 from tests.support.groups.recordings import HOME, Piece
 from tests.support.waiting import PATIENCE_S, eventually
@@ -47,14 +48,14 @@ N1 = ("localhost", 15010)
 
 
 @contextmanager
-def term_of(log: list[WireEntry], listen: tuple[str, int] = N1) -> Iterator[Leadership]:
-    """A master whose log a recorded one wrote."""
+def term_of(log: list[WireEntry], listen: tuple[str, int] = N1) -> Iterator[tuple[Environment, Leadership]]:
+    """A master whose log a recorded one wrote, and its term."""
     storage = MemoryStorage()
     followed(group_of(log), storage)
     env = opened(storage)
-    term = Leadership(env, "n1", listen, LeadConfig())
+    term = Leadership(env, "n1", listen, LeadConfig(), intervals=QUICK)
     try:
-        yield term
+        yield env, term
     finally:
         term.close("over")
         env.close()
@@ -96,7 +97,7 @@ def test_an_electable_node_is_made_a_member_and_fed() -> None:
     """The recorded node, message for message: handshake, syncup, the two commits that make it a member."""
     recording, theirs = recorded(HOME / "join-electable" / "003-Feeder-n1.jsonl")
     log = list(recorded_entries("join-electable/003-Feeder-n1.jsonl"))
-    with term_of(log[:19]) as term:
+    with term_of(log[:19]) as (_, term):
         ends: list[bytes] = []
 
         def waits(sent: bytes) -> bytes:
@@ -139,8 +140,8 @@ def test_a_new_group_begins_as_one_of_je() -> None:
 @pytest.mark.parametrize("stream", [12, 15, 16])
 def test_entries_mean_the_same_in_every_form(stream: int) -> None:
     log = operations()
-    with term_of(log, ("localhost", 15120)) as term:
-        engine = term._env.engine
+    with term_of(log, ("localhost", 15120)) as (env, _):
+        engine = env.engine
         for entry in log:
             raw = raw_at(engine, entry.vlsn)
             sent = outgoing(raw.vlsn, raw.type_number, raw.version, raw.body, stream)
@@ -165,28 +166,15 @@ def test_what_would_stop_a_replica_never_leaves() -> None:
         outgoing(5, removal.type_number, 17, old_name, 16)
 
 
-@contextmanager
-def waiting_for(node: JoinedNode, seconds: float) -> Iterator[None]:
-    """Commits wait only so long meanwhile."""
-    assert node._term is not None
-    gate = node._term.gate
-    usual, gate._timeout_s = gate._timeout_s, seconds
-    try:
-        yield
-    finally:
-        gate._timeout_s = usual
-
-
-def test_a_log_of_the_former_protocol_of_jetool(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_of_the_former_protocol_of_jetool() -> None:
     """Its masters began with a Matchpoint. The node says why nobody is fed, and the way over, which is one."""
-    monkeypatch.setattr("engine.rep.member.node._WATCH_S", 0.05)
     storage = MemoryStorage()
     with leading(storage) as node:
         listen = node.config.listen
     env = opened(storage)
     Replay(env.engine).redo(StreamRecord(12, MATCHPOINT, Matchpoint(1, 1)))
     env.close()
-    with leading(storage, listen=listen) as node:
+    with leading(storage, listen=listen, intervals=QUICK._replace(watch_s=0.05)) as node:
         replica = PlayedReplica(listen, "n2")
         replica.start()
         eventually(lambda: "an entry that replicas of JE cannot take" in str(node.problem))
@@ -264,10 +252,9 @@ def test_other_policies(policy: AckPolicy) -> None:
         assert guest.id == (1 << 31) - 1
 
 
-def test_an_idle_group_hears_what_is_durable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_group_hears_what_is_durable() -> None:
     """A commit of nothing carries the DTVLSN, once."""
-    monkeypatch.setattr("engine.rep.master.term._STABLE_S", 0.01)
-    with leading(policy=AckPolicy.NONE) as node:
+    with leading(policy=AckPolicy.NONE, intervals=QUICK._replace(stable_s=0.01)) as node:
         replica = follower(node)
         eventually(lambda: node.stream_range().last == 16)
         node.environment.create_database("x").close()
@@ -328,15 +315,18 @@ def test_refusals(name: str, node_type: str, text: str, changes: dict[str, Any])
         assert node.stream_range().last == last
 
 
-def test_a_name_whose_connection_is_dead_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    with leading() as node:
+def test_a_name_whose_connection_lives_is_not_taken_over() -> None:
+    # As if it had said something since.
+    with leading(intervals=QUICK._replace(transit_s=-60.0)) as node:
         replica = follower(node, "copy", EXTERNAL)
-        # As if it had said something since.
-        monkeypatch.setattr("engine.rep.master.term._SINCE_S", -60.0)
         with pytest.raises(PeerError, match="active use"):
             PlayedReplica(node.config.listen, "copy", EXTERNAL)
-        monkeypatch.setattr("engine.rep.master.term._SINCE_S", 60.0)
-        monkeypatch.setattr("engine.rep.master.term._DEAD_S", 0.0)
+        replica.close()
+
+
+def test_a_name_whose_connection_is_dead_is_taken_over() -> None:
+    with leading(intervals=QUICK._replace(transit_s=60.0, dead_s=0.0)) as node:
+        replica = follower(node, "copy", EXTERNAL)
         again = PlayedReplica(node.config.listen, "copy", EXTERNAL)
         again.start(5)
         again.read_to(11)
@@ -345,22 +335,44 @@ def test_a_name_whose_connection_is_dead_is_taken_over(monkeypatch: pytest.Monke
         replica.close()
 
 
-def test_a_guest_that_goes_in_the_handshake_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It has an id by then, of which there are so many."""
+class CutNetwork:
+    """Connections that are cut when the client has said so many things."""
 
-    def gone(*_: object) -> int:
-        raise DisconnectedError("cut")
+    def __init__(self, most: int) -> None:
+        self._most = most
+
+    def connect(self, address: Address, deadline: float) -> Connection:
+        return CutConnection(SocketNetwork().connect(address, deadline), self._most)
+
+
+class CutConnection:
+    """One of them."""
+
+    def __init__(self, connection: Connection, most: int) -> None:
+        self._connection = connection
+        self._left = most
+        self.receive, self.close = connection.receive, connection.close
+
+    def send(self, data: bytes, deadline: float) -> None:
+        self._left -= 1
+        if self._left < 0:
+            raise DisconnectedError("cut")
+        self._connection.send(data, deadline)
+
+
+def test_a_guest_that_goes_in_the_handshake_leaves_nothing() -> None:
+    """It has an id by then, of which there are so many."""
+    # The service, the protocol, the release and the identity; then it would ask for the time.
+    network = CutNetwork(4)
 
     def members() -> list[str | None]:
         found = node.facts().members
         return [member.name for member in found.nodes] if found is not None else []
 
     with leading() as node:
-        with monkeypatch.context() as patched:
-            patched.setattr("engine.rep.client.handshake._clock", gone)
-            for number in range(3):
-                with pytest.raises(DisconnectedError):
-                    PlayedReplica(node.config.listen, f"copy{number}", EXTERNAL)
+        for number in range(3):
+            with pytest.raises(DisconnectedError, match="cut"):
+                PlayedReplica(node.config.listen, f"copy{number}", EXTERNAL, network=network)
         eventually(lambda: members() == ["n1"])
         again = PlayedReplica(node.config.listen, "copy3", EXTERNAL)
         assert (again.id, members()) == ((1 << 31) - 1, ["n1", "copy3"])
@@ -368,17 +380,18 @@ def test_a_guest_that_goes_in_the_handshake_leaves_nothing(monkeypatch: pytest.M
 
 
 @cache
-def _hostile_host() -> Leadership:
+def _hostile_host() -> tuple[Environment, Leadership]:
     storage = MemoryStorage()
     followed(group_of(list(recorded_entries("join-electable/003-Feeder-n1.jsonl"))[:19]), storage)
-    return Leadership(opened(storage), "n1", N1, LeadConfig(ack_timeout_s=0.05))
+    env = opened(storage)
+    return env, Leadership(env, "n1", N1, LeadConfig(ack_timeout_s=0.05), intervals=QUICK)
 
 
 @settings(max_examples=12, deadline=None)
 @given(st.data())
 def test_whatever_a_replica_says(data: st.DataObject) -> None:
     """It is the connection that ends: with bytes of the recorded replica changed, left out, or anything after them."""
-    term = _hostile_host()
+    env, term = _hostile_host()
     asked = bytearray(recorded(HOME / "join-electable" / "003-Feeder-n1.jsonl")[0].sent(client=True)[:400])
     for _ in range(data.draw(st.integers(1, 3))):
         at = data.draw(st.integers(0, len(asked) - 1))
@@ -386,5 +399,5 @@ def test_whatever_a_replica_says(data: st.DataObject) -> None:
     connection = ScriptedConnection(bytes(asked), 60)
     port_of(lambda: term.services).serve(connection, "anybody")
     assert connection.closed
-    term._env.engine.check_log()
+    env.engine.check_log()
     assert term.feeders == 0

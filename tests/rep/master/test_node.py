@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from engine.rep.member.node import JoinedNode
 from engine.rep.peers import PeerError
 from engine.rep.records import GetRequest, PutRequest
 from engine.rep.remote import get_record, put_record
+from engine.rep.services.record_requests import RecordRequests
 from engine.rep.status import Role
 from engine.rep.wire.election_lines import LEARNER, MasterAnswer, MasterQuery, Proposal, Result, Suggestion
 from engine.rep.wire.services import Status, encode_service_request
@@ -32,7 +34,7 @@ from tests.rep.services.scripted import served
 from tests.support.damage.faulty_storage import Effect, FaultyStorage, Rule
 from tests.support.environments.workload import SMALL
 from tests.support.groups.group_double import GroupDouble, NodeDouble
-from tests.support.groups.nodes import free_ports
+from tests.support.groups.nodes import QUICK, free_ports, gate_of
 from tests.support.groups.playing import described, opened, operations
 from tests.support.waiting import PATIENCE_S, eventually
 
@@ -81,7 +83,7 @@ def test_a_secondary_of_ours_follows_it() -> None:
     ours, port = free_ports(2)
     with leading(listen=ours) as node:
         work(node.environment)
-        config = JoinConfig("copy", port, (ours,), environment=SMALL)
+        config = JoinConfig("copy", port, (ours,), environment=SMALL, intervals=QUICK)
         copy = JoinedNode(MemoryStorage(), config, SocketNetwork())
         copy.start()
         try:
@@ -161,7 +163,8 @@ def test_it_does_not_lead_where_commits_might_be_lost(text: str, network: Callab
 
 def standing(listen: tuple[str, int], **changes: Any) -> JoinConfig:
     """That of a node that is told to lead."""
-    return JoinConfig("n1", listen, (), ELECTABLE, 1, forms=True, group=GROUP, environment=SMALL, **changes)
+    usual = JoinConfig("n1", listen, (), ELECTABLE, 1, forms=True, group=GROUP, environment=SMALL, intervals=QUICK)
+    return replace(usual, **changes)
 
 
 @pytest.mark.parametrize("answers", [True, False])
@@ -211,7 +214,7 @@ def test_records_are_written_through_it() -> None:
         with pytest.raises(NotFoundError):
             get_record(network, place, GetRequest("nothing", b"k", 0, 0), PATIENCE_S)
         asked = encode_service_request("JetoolRecords")
-        assert served(node._services, asked) == bytes((Status.INVALID,))
+        assert served(lambda: RecordRequests(node).services, asked) == bytes((Status.INVALID,))
 
 
 def told(node: JoinedNode, proposal: Proposal, winner: str) -> None:
@@ -231,8 +234,7 @@ def test_an_election_ends_its_term() -> None:
         told(node, mine._replace(time_ms=mine.time_ms - 5), "n2")
         told(node, mine._replace(time_ms=mine.time_ms + 5), "n1")
         assert db.put(b"k", b"v")
-        assert node._term is not None
-        gate = node._term.gate
+        gate = gate_of(node)
         told(node, mine._replace(time_ms=mine.time_ms + 6), "n2")
         eventually(lambda: "n2 was elected, and does not lead yet" in str(node.problem))
         with pytest.raises(RefusedError, match="no longer the master: another node was elected"):

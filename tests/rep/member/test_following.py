@@ -37,12 +37,6 @@ INSIDE = next(e.vlsn for e, after in zip(operations()[30:], operations()[31:], s
 COMMITTED = next(e.vlsn for e in operations()[INSIDE:] if e.type_number == 17)
 
 
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.rep.member.node._FIRST_PAUSE_S", 0.001)
-    monkeypatch.setattr("engine.rep.member.node._LONGEST_PAUSE_S", 0.002)
-
-
 def manifest(scenario: str) -> dict[str, object]:
     found = json.loads((HOME / scenario / "manifest.json").read_bytes())
     databases: dict[str, object] = next(iter(found["atEnd"].values()))["databases"]
@@ -154,14 +148,12 @@ def test_commits_that_the_group_does_not_have_are_given_up_within_the_limit() ->
     check(storage, group.nodes[0].entries)
 
 
-def test_copies_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_copies_of_files() -> None:
     """Into an empty directory, where there is much to copy; cut on the way; where the master's stream begins late."""
     log, storage = operations(), MemoryStorage()
     files = CopyServer(files_of(log[:COMMITTED]), cut_after=[3000])
-    monkeypatch.setattr("engine.rep.member.home._MOST_REPLAYED", 10)
-    followed(group_of(log), storage, files)
+    followed(group_of(log), storage, files, most_replayed=10)
     assert len(files.connections) == 2
-    monkeypatch.undo()
     check(storage, log)
     late = group_of(log[COMMITTED - 1 :])
     replica = MemoryStorage()
@@ -178,9 +170,8 @@ def test_copies_of_files(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_room_for_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     log, storage = operations(), MemoryStorage()
     files = CopyServer(files_of(log))
-    monkeypatch.setattr("engine.rep.member.home._MOST_REPLAYED", 10)
     monkeypatch.setattr(MemoryStorage, "free_bytes", lambda _: 1 << 20)
-    error = failure_of(group_of(log), storage, files)
+    error = failure_of(group_of(log), storage, files, most_replayed=10)
     assert isinstance(error, StorageError)
     assert "there is no room" in str(error)
     assert storage.stat(MARKER) is None

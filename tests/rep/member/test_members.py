@@ -22,18 +22,10 @@ from engine.rep.status import Role
 from engine.storage.memory import MemoryStorage
 from tests.rep.master.leaders import GROUP, leading
 from tests.support.environments.workload import SMALL
-from tests.support.groups.nodes import free_ports
+from tests.support.groups.nodes import QUICK, free_ports
 from tests.support.groups.playing import described, opened
 from tests.support.groups.streams import check_index
 from tests.support.waiting import PATIENCE_S, eventually
-
-
-@pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.rep.member.node._FIRST_PAUSE_S", 0.01)
-    monkeypatch.setattr("engine.rep.member.node._VOTER_PAUSE_S", 0.05)
-    monkeypatch.setattr("engine.rep.master.feeder.HEARTBEAT_S", 0.05)
-    monkeypatch.setattr("engine.rep.master.term.HEARTBEAT_S", 0.05)
 
 
 class Nodes:
@@ -54,7 +46,7 @@ class Nodes:
         others = () if alone else tuple(place for place in self.places if place != self.places[at])
         config = JoinConfig(
             f"n{at + 1}", self.places[at], others, "ELECTABLE", priority,
-            LeadConfig(ack_timeout_s=PATIENCE_S), forms, GROUP if forms else None, environment=SMALL,
+            LeadConfig(ack_timeout_s=PATIENCE_S), forms, GROUP if forms else None, environment=SMALL, intervals=QUICK,
         )  # fmt: skip
         self.running[at] = node = JoinedNode(self.storages[at], config, SocketNetwork())
         node.start()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from engine.format.entry.group_db import NODE_TYPES
 from engine.rep.acks import AckPolicy
 from engine.rep.client.call import ask
@@ -32,14 +30,11 @@ from tests.rep.master import leaders
 from tests.rep.master.leaders import leading
 from tests.rep.services.test_questions import FACTS, MEMBERS
 from tests.support.environments.workload import SMALL
-from tests.support.groups.nodes import free_ports
+from tests.support.groups.nodes import QUICK, free_ports
 from tests.support.groups.recordings import HOME, Player, read
 from tests.support.waiting import PATIENCE_S, eventually
 
-
-@pytest.fixture(autouse=True)
-def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.rep.member.monitors._LONGEST_S", PATIENCE_S)
+PATIENT = QUICK._replace(monitors_s=PATIENCE_S)
 
 
 class PlayedMonitor:
@@ -82,11 +77,12 @@ def test_it_hears_who_comes_and_goes() -> None:
     monitor = PlayedMonitor()
     record = described("mon", *monitor.listen, NODE_TYPES.index("monitor"), RELEASE, 5)._replace(id=-1)
     try:
-        with leading(policy=AckPolicy.NONE) as master:
+        with leading(policy=AckPolicy.NONE, intervals=PATIENT) as master:
             assert changed(master, EnsureNode(node=record)) is EnsureNodeResponse
             config = JoinConfig(
-                "n2", free_ports(1)[0], (master.config.listen,), ELECTABLE, timeout_s=PATIENCE_S, environment=SMALL
-            )
+                "n2", free_ports(1)[0], (master.config.listen,), ELECTABLE,
+                timeout_s=PATIENCE_S, environment=SMALL, intervals=PATIENT,
+            )  # fmt: skip
             other = JoinedNode(MemoryStorage(), config, SocketNetwork())
             other.start()
             try:
@@ -116,7 +112,7 @@ def test_it_hears_the_lines_of_je() -> None:
     record = described("mon1", *monitor.listen, NODE_TYPES.index("monitor"), RELEASE, 5)
     members = Members(MEMBERS.group, (record,))
     facts = FACTS._replace(node="n4", members=members)
-    told = Monitors(SocketNetwork(), lambda: facts, PATIENCE_S)
+    told = Monitors(SocketNetwork(), lambda: facts, PATIENCE_S, PATIENCE_S)
     try:
         # It was never there: nobody hears that it goes.
         told.left(failed=False)

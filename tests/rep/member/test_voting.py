@@ -7,6 +7,8 @@ import pytest
 from engine.format.entry.group_db import GroupNode, RepGroup
 from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import COMMIT
+from engine.rep.client.call import ask
+from engine.rep.client.connection import SocketNetwork
 from engine.rep.group import Membership
 from engine.rep.master.election import RUNNING_MASTER, Acceptor, Vote
 from engine.rep.member.config import JoinConfig
@@ -14,6 +16,7 @@ from engine.rep.member.elections import Voter
 from engine.rep.peers import DisconnectedError
 from engine.rep.wire import feeder as f
 from engine.rep.wire.election_lines import (
+    ACCEPTOR,
     Accept,
     AcceptReply,
     MasterAnswer,
@@ -29,6 +32,7 @@ from tests.rep.master.voters import Answer, Voters, voting
 from tests.rep.services.scripted import recorded, replayed
 from tests.rep.services.test_questions import FACTS
 from tests.support.groups.group_double import GroupDouble, NodeDouble
+from tests.support.groups.nodes import free_ports
 from tests.support.groups.playing import LISTEN, group_of, joined, operations
 from tests.support.groups.recordings import HOME
 from tests.support.waiting import PATIENCE_S
@@ -52,27 +56,26 @@ def test_it_promises_as_a_replica_of_je(name: str) -> None:
     assert [played.what for played in mine] == [played.what for played in theirs]
 
 
-def acceptor_of(ranking: tuple[int, int] = (40, 44)) -> Acceptor:
-    return Acceptor(lambda: FACTS, lambda: Vote(MINE, ranking, 1, 3))
+def acceptor_of(promise_s: float = PATIENCE_S) -> Acceptor:
+    return Acceptor(lambda: FACTS, lambda: Vote(MINE, (40, 44), 1, 3), promise_s=promise_s)
 
 
 def test_a_promise_holds_commits_until_there_is_a_result() -> None:
     """Of that election or a later one; without one the promise is void when commits go on."""
-    acceptor = acceptor_of()
-    assert isinstance(acceptor.answer(Propose(proposal=FIRST)), Promise)
-    acceptor.ended(Proposal(4, 1, 1))
-    assert acceptor._pending == FIRST
-    acceptor.ended(LATER)
-    with acceptor.committing():
-        pass
-    assert isinstance(acceptor.answer(Accept(proposal=FIRST, value=MINE)), AcceptReply)
-    assert acceptor.given == (FIRST, MINE)
+    for result, kept in ((LATER, True), (FIRST, True), (Proposal(4, 1, 1), False)):
+        acceptor = acceptor_of(PATIENCE_S if kept else 0.0)
+        assert isinstance(acceptor.answer(Propose(proposal=FIRST)), Promise)
+        acceptor.ended(result)
+        with acceptor.committing():
+            pass
+        answer = acceptor.answer(Accept(proposal=FIRST, value=MINE))
+        assert isinstance(answer, AcceptReply if kept else Reject)
+        assert acceptor.given == ((FIRST, MINE) if kept else None)
 
 
 @pytest.mark.parametrize("counter", [1, (1 << 32) - 1])
-def test_a_promise_that_nobody_has_used_in_time_is_void(counter: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.rep.master.election._FREEZE_S", 0.0)
-    acceptor, proposal = acceptor_of(), FIRST._replace(counter=counter)
+def test_a_promise_that_nobody_has_used_in_time_is_void(counter: int) -> None:
+    acceptor, proposal = acceptor_of(promise_s=0.0), FIRST._replace(counter=counter)
     acceptor.answer(Propose(proposal=proposal))
     with acceptor.committing():
         pass
@@ -217,11 +220,12 @@ def test_it_votes_before_its_own_log_says_that_it_is_a_member() -> None:
     """Those that made it one may be gone when their stream ends; it cannot be elected then."""
     log = operations()
     group, told = group_of(log, node_type="ELECTABLE"), Proposal(1 << 50, 1, 1)
-    with joined(group, MemoryStorage(), node_type="ELECTABLE", priority=5) as node:
+    (listen,) = free_ports(1)
+    with joined(group, MemoryStorage(), node_type="ELECTABLE", priority=5, answers=True, listen=listen) as node:
         assert node.await_vlsn(log[-1].vlsn, PATIENCE_S), node.failure or node.problem
-        assert node._voter is not None
-        promise = node._voter.acceptor.answer(Propose(proposal=told))
-        node._voter.acceptor.let_go()
+        said = ask(SocketNetwork(), listen, ACCEPTOR, node.facts().group, Propose(proposal=told), PATIENCE_S)
+    assert said is not None
+    promise = said[1]
     assert isinstance(promise, Promise)
     ends = [end.dtvlsn for entry in log if isinstance(end := entry.record(), TxnEnd)]
     assert (promise.major_ranking, promise.minor_ranking) == (max(ends), log[-1].vlsn)

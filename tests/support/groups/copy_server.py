@@ -103,6 +103,10 @@ class CopyConnection:
             raise DisconnectedError("the server waits, and so does the client")
         return data
 
+    def end_after(self, most: int) -> None:
+        """End when it has carried this many bytes more."""
+        self._left = most
+
     @property
     def has_more(self) -> bool:
         """Whether there is something to receive."""

@@ -227,25 +227,25 @@ class StreamConnection:
         refusal = group.refuse(message)
         if refusal is not None:
             if isinstance(refusal, Message):
-                self._say(refusal)
+                self.say(refusal)
             self.ended = True
         elif isinstance(message, f.ReplicaProtocolVersion):
-            self._say(f.FeederProtocolVersion(version=group.protocol, node=NameIdPair(node.name, 1)))
+            self.say(f.FeederProtocolVersion(version=group.protocol, node=NameIdPair(node.name, 1)))
         elif isinstance(message, f.ReplicaJEVersions):
             least = "7.5.0" if group.protocol >= 7 else None
-            self._say(f.FeederJEVersions(je_version=group.je_version, log_version=16, min_je_version=least))
+            self.say(f.FeederJEVersions(je_version=group.je_version, log_version=16, min_je_version=least))
         elif isinstance(message, f.NodeGroupInfo):
             if message.group != group.group or (message.uuid_high, message.uuid_low) not in ((0, 0), group.uuid):
-                self._say(f.NodeGroupInfoReject(text="another group, or another uuid"))
+                self.say(f.NodeGroupInfoReject(text="another group, or another uuid"))
                 self.ended = True
                 return
             assert message.node_type == group.node_type
             given = NameIdPair(message.node.name, (1 << 31) - 1)
             high, low = group.uuid
-            self._say(f.NodeGroupInfoOK(uuid_high=high, uuid_low=low, node=given))
+            self.say(f.NodeGroupInfoOK(uuid_high=high, uuid_low=low, node=given))
         elif isinstance(message, f.SNTPRequest):
             now = message.originate_ms + self._group.clock_ms
-            self._say(f.SNTPResponse(originate_ms=message.originate_ms, receive_ms=now, transmit_ms=now))
+            self.say(f.SNTPResponse(originate_ms=message.originate_ms, receive_ms=now, transmit_ms=now))
         elif isinstance(message, f.EntryRequest):
             self._requested(message)
         elif isinstance(message, f.StartStream):
@@ -266,16 +266,16 @@ class StreamConnection:
         self._asked = vlsn
         kind = message.kind or f.DEFAULT
         if vlsn == 1 and self._group.long_history and kind != f.NOW:
-            self._say(f.EntryNotFound())
+            self.say(f.EntryNotFound())
         elif kind == f.NOW or (kind == f.AVAILABLE and vlsn > node.last):
-            self._say(f.Entry(entry=node.at(node.last)))
+            self.say(f.Entry(entry=node.at(node.last)))
         elif vlsn < node.first:
-            self._say(f.Entry(entry=node.at(node.first)) if kind == f.AVAILABLE else f.EntryNotFound())
+            self.say(f.Entry(entry=node.at(node.first)) if kind == f.AVAILABLE else f.EntryNotFound())
         elif vlsn <= node.last:
-            self._say(f.Entry(entry=node.at(vlsn)))
+            self.say(f.Entry(entry=node.at(vlsn)))
         else:
             assert first_request, "a later request above the last stops a master"
-            self._say(f.AlternateMatchpoint(entry=node.last_sync))
+            self.say(f.AlternateMatchpoint(entry=node.last_sync))
 
     def streamed(self, vlsn: int) -> Iterator[bytes]:
         node = self._node
@@ -303,5 +303,6 @@ class StreamConnection:
         )
         return b"".join(FEEDER.encode(message, self._group.protocol, client=False) for message in messages)
 
-    def _say(self, message: Message) -> None:
+    def say(self, message: Message) -> None:
+        """Say something, asked or not."""
         self._out += FEEDER.encode(message, self._group.protocol, client=False)

@@ -34,13 +34,16 @@ class RecordedNetwork:
     """The nodes of one scenario.
 
     Arguments:
-        scenario: its name.
+        scenario: its name, or its connections.
         step: only connections of this step of the story answer; any when empty.
         same: takes out of a recorded client's bytes what may differ.
     """
 
-    def __init__(self, scenario: str, step: str = "", same: Callable[[bytes], bytes] = same_request) -> None:
-        self._recordings = [one for one in recordings(scenario) if step in one.meta["step"]]
+    def __init__(
+        self, scenario: str | list[Recording], step: str = "", same: Callable[[bytes], bytes] = same_request
+    ) -> None:
+        all_of_it = recordings(scenario) if isinstance(scenario, str) else scenario
+        self._recordings = [one for one in all_of_it if step in one.meta["step"]]
         self._same = same
         self.opened: list[RecordedConnection] = []
 

@@ -10,9 +10,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from engine.rep.acks import AckPolicy
+from engine.rep.acks import AckPolicy, GroupGate
 from engine.rep.client.connection import Address, Network, SocketNetwork
 from engine.rep.client.handshake import ELECTABLE
+from engine.rep.intervals import NodeIntervals
 from engine.rep.master.term import LeadConfig
 from engine.rep.member.config import JoinConfig
 from engine.rep.member.node import JoinedNode
@@ -25,6 +26,8 @@ from tests.support.waiting import PATIENCE_S, eventually
 # Sockets that keep ports for the nodes of the latest tests.
 _KEPT: deque[socket.socket] = deque()
 _MOST_KEPT = 64
+# Nodes of the tests do not wait a second for anything.
+QUICK = NodeIntervals(first_pause_s=0.01, voter_pause_s=0.05, heartbeat_s=0.05)
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[Address]:
@@ -62,7 +65,7 @@ def group_of_two(
     lead = LeadConfig(policy=policy, ack_timeout_s=PATIENCE_S)
     master = leader(MemoryStorage(), "node1", ours, "GROUP", lead=lead, environment=environment)
     try:
-        config = JoinConfig("node2", theirs, (ours,), ELECTABLE, environment=environment)
+        config = JoinConfig("node2", theirs, (ours,), ELECTABLE, environment=environment, intervals=QUICK)
         replica = JoinedNode(storage or MemoryStorage(), config, SocketNetwork())
         replica.start()
         try:
@@ -78,7 +81,7 @@ def leader(
     storage: Storage, name: str, listen: Address, group: str | None, network: Network | None = None, **changes: Any
 ) -> JoinedNode:  # fmt: skip
     """A node that makes its group, or is elected in that of its environment; it leads."""
-    config = JoinConfig(name, listen, (), ELECTABLE, 1, forms=True, group=group, environment=SMALL)
+    config = JoinConfig(name, listen, (), ELECTABLE, 1, forms=True, group=group, environment=SMALL, intervals=QUICK)
     node = JoinedNode(storage, replace(config, **changes), network or SocketNetwork())
     try:
         node.start()
@@ -89,6 +92,24 @@ def leader(
         node.stop()
         raise
     return node
+
+
+def gate_of(master: JoinedNode) -> GroupGate:
+    """The gate of its commits."""
+    gate = master.environment.engine.txns.gate
+    assert isinstance(gate, GroupGate)
+    return gate
+
+
+@contextmanager
+def waiting_for(master: JoinedNode, seconds: float) -> Iterator[None]:
+    """Commits wait only so long meanwhile."""
+    gate = gate_of(master)
+    usual, gate.timeout_s = gate.timeout_s, seconds
+    try:
+        yield
+    finally:
+        gate.timeout_s = usual
 
 
 def has_replica(master: JoinedNode) -> bool:

@@ -17,6 +17,7 @@ from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import COMMIT
 from engine.format.tuples import string_key
 from engine.rep.client.connection import Address, Connection
+from engine.rep.intervals import NodeIntervals
 from engine.rep.member.config import JoinConfig
 from engine.rep.member.node import JoinedNode
 from engine.rep.wire.entries import WireEntry
@@ -31,6 +32,8 @@ from tests.support.waiting import PATIENCE_S
 
 OPERATIONS = "database-operations/003-Feeder-n1.jsonl.gz"
 LISTEN = (HOST, 7009)
+# A group that is played is never late.
+NO_PAUSES = NodeIntervals(first_pause_s=0.001, longest_pause_s=0.002, voter_pause_s=0.05, name_patience_s=0.05)
 
 
 def operations() -> list[WireEntry]:
@@ -107,7 +110,7 @@ class _Either:
 def config_of(group: GroupDouble, /, **changes: Any) -> JoinConfig:
     """How a node joins it."""
     addresses = tuple((HOST, node.port) for node in group.nodes)
-    plain = JoinConfig("copy1", LISTEN, addresses, answers=False, environment=SMALL)
+    plain = JoinConfig("copy1", LISTEN, addresses, answers=False, environment=SMALL, intervals=NO_PAUSES)
     return replace(plain, **changes)
 
 

@@ -26,18 +26,30 @@ _LOOK_BYTES: Final = 1 << 16
 _NEWLINE: Final = b"\n"
 
 
-def blocks_of(path: str, start: int, stop: int | None) -> Iterator[bytes]:
+def blocks_of(
+    path: str, start: int, stop: int | None, read_bytes: int = _READ_BYTES, look_bytes: int = _LOOK_BYTES
+) -> Iterator[bytes]:
     """Blocks of whole lines in order, without the end of the last one.
 
     Arguments:
         path: of the file.
         start, stop: range in bytes; a line belongs to the range of its first byte. If ``stop`` is None, the file is
             read from its beginning, and decompressed according to its name.
+        read_bytes: how much is read at a time; a line may be longer.
+        look_bytes: the same in the search for the first line.
 
     Raises:
         OSError: the file cannot be read, or its compression is damaged.
     """
-    return _whole_file(path) if stop is None else _range(path, start, stop)
+    if stop is None:
+        with pa.input_stream(path, compression="detect") as stream:
+            yield from _blocks(stream, None, read_bytes)
+        return
+    with pa.OSFile(path) as file:
+        size = file.size()
+        begin, end = (_line_start(file, at, size, look_bytes) for at in (start, stop))
+        file.seek(begin)
+        yield from _blocks(file, end - begin, read_bytes)
 
 
 def lines_of(block: bytes) -> Any:
@@ -60,23 +72,10 @@ def first_lines(path: str, count: int) -> list[bytes]:
     return [line.rstrip(b"\r") for line in found[:count]]
 
 
-def _whole_file(path: str) -> Iterator[bytes]:
-    with pa.input_stream(path, compression="detect") as stream:
-        yield from _blocks(stream, None)
-
-
-def _range(path: str, start: int, stop: int) -> Iterator[bytes]:
-    with pa.OSFile(path) as file:
-        size = file.size()
-        begin, end = (_line_start(file, at, size) for at in (start, stop))
-        file.seek(begin)
-        yield from _blocks(file, end - begin)
-
-
-def _blocks(stream: Any, left: int | None) -> Iterator[bytes]:
+def _blocks(stream: Any, left: int | None, read_bytes: int) -> Iterator[bytes]:
     """Blocks of whole lines, without the end of the last one; up to ``left`` bytes, or all."""
     rest: list[bytes] = []
-    while data := stream.read(_READ_BYTES if left is None else min(_READ_BYTES, left)):
+    while data := stream.read(read_bytes if left is None else min(read_bytes, left)):
         left = None if left is None else left - len(data)
         whole, newline, tail = data.rpartition(_NEWLINE)
         if not newline:
@@ -89,14 +88,14 @@ def _blocks(stream: Any, left: int | None) -> Iterator[bytes]:
         yield last
 
 
-def _line_start(file: Any, at: int, size: int) -> int:
+def _line_start(file: Any, at: int, size: int, look_bytes: int) -> int:
     """Where the first line at or after a byte begins; the size of the file if no line does."""
     if at == 0 or at >= size:
         return min(at, size)
     # Start one byte earlier, where the newline is if a line begins exactly here.
     file.seek(at - 1, os.SEEK_SET)
     at -= 1
-    while data := file.read(_LOOK_BYTES):
+    while data := file.read(look_bytes):
         found = int(data.find(_NEWLINE))
         if found >= 0:
             return at + found + 1
