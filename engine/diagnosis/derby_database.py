@@ -42,6 +42,8 @@ _STOPPING: Final = ("DRB-DB-002", "DRB-LOG-004", "DRB-LOG-007", "DRB-LOG-010", "
 _REPAIR: Final = "DRB-REPAIR-001"
 _LOCKED: Final = "DRB-DB-001"
 _MISSING: Final = "DRB-CONT-002"
+_CONTROL: Final = "DRB-CTL-001"
+_ANCIENT_BYTES: Final = 16
 _NOTHING_LOST: Final = Loss()
 
 
@@ -136,10 +138,17 @@ def _reasons(
     must_have = found.analysis is not None and any(one.loss == STOPS for one in found.analysis.presence.lost)
     for one in report.findings:
         if one.code != _LOCKED:
-            yield _of_finding(one, stops=one.code in _STOPPING or (one.code == _MISSING and must_have))
+            stopping = one.code in _STOPPING or (one.code == _MISSING and must_have)
+            yield _of_finding(one, stops=stopping or (one.code == _CONTROL and _is_ancient(database)))
     if stops is not None and not must_have:
         name = (stops.file or "").rpartition("/")[2]
         yield reason(rules.NOT_OPENED, f"{stops.what} ({name})" if name else stops.what, stops=True, file=name or None)
+
+
+def _is_ancient(database: DerbyDatabase) -> bool:
+    """Whether ``log.ctrl`` has the form of a release that Derby cannot start (R-DRB-41); it ignores the mirror then."""
+    found = database.storage.stat(CONTROL)
+    return found is not None and found.size_bytes == _ANCIENT_BYTES
 
 
 def _of_finding(one: DerbyFinding, *, stops: bool) -> Reason:

@@ -52,7 +52,7 @@ def look_at_frontend(
     own = read_extents(env)[0]
     image = files.images[-1] if files is not None and files.images else None
     found = check_journals(env, own, product, image, options.listener, since=0 if image is None else image + 1)
-    reasons = [*_of_files(files, members), *_of_replay(env.home, own, found)]
+    reasons = [*_of_files(files, members), *_of_replay(own, found)]
     return FrontendFacts(files, tuple(reasons), own.first, own.last, JournalReader(env, own).unseen)
 
 
@@ -83,7 +83,7 @@ def _of_files(files: FrontendFiles | None, members: Membership | None) -> Iterat
         yield reason(rules.WRONG_ROLE, text, stops=True, file=role_file)
 
 
-def _of_replay(home: str, extents: JournalExtents, found: JournalCheck) -> Iterator[Reason]:
+def _of_replay(extents: JournalExtents, found: JournalCheck) -> Iterator[Reason]:
     stop = found.stops_at
     if stop is None or extents.first is None:
         return
@@ -95,6 +95,6 @@ def _of_replay(home: str, extents: JournalExtents, found: JournalCheck) -> Itera
     where = f"replay stops at journal {stop}: {stopping.text}"
     # The table of operations is not complete, so an unknown one may be known to the release.
     if stopping.kind == OPERATION:
-        yield reason(rules.REPLAY_UNSURE, where, file=home)
+        yield reason(rules.REPLAY_UNSURE, where)
     else:
-        yield reason(rules.REPLAY_STOPS, where, stops=True, file=home)
+        yield reason(rules.REPLAY_STOPS, where, stops=True)

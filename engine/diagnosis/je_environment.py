@@ -147,7 +147,7 @@ class _Examination:
         try:
             return survey(self._disk, self._files, quick=True, listener=self._options.listener)
         except UnsupportedError as error:
-            self._supported, self._unknown = False, error.what
+            self._supported, self._unknown = False, _in_words(error)
         except (DamageError, StorageError) as error:
             self._unknown = error.what
         return None
@@ -157,7 +157,7 @@ class _Examination:
         try:
             return verify_environment(self._disk, self._files, levels, jobs=options.jobs, listener=options.listener)
         except UnsupportedError as error:
-            self._supported, self._unknown = False, error.what
+            self._supported, self._unknown = False, _in_words(error)
         except (StorageError, RefusedError) as error:
             self._unknown = self._unknown or error.what
         return None
@@ -229,7 +229,7 @@ class _Examination:
         preview, names = self._preview, list(self._app.lost)
         self._of_trees: list[Reason] = []
         gone = 0
-        if not self._unknown and preview.stops is None:
+        if not self._unknown:
             damaged, gone = self._gone()
             names = [*names, *damaged]
         tail = preview.tail
@@ -250,7 +250,9 @@ class _Examination:
         if any(one.code in _MISSING for one in self._findings):
             report = find_missing(self._disk, self._disk.root, self._options.listener)
             return losses.of_missing(report), losses.gone_by(report)
-        if not any(one.severity == ERROR and one.code.startswith(_OF_LOG) for one in self._findings):
+        damaged = any(one.severity == ERROR and one.code.startswith(_OF_LOG) for one in self._findings)
+        # The trees can be walked only if recovery succeeds.
+        if not damaged or self._preview.stops is not None:
             return [], 0
         walked = self._verified(_TREE_LEVELS)
         if walked is None:
@@ -280,6 +282,11 @@ class _Examination:
             size_bytes=sum(file.size_bytes for file in files),
             last_time=(self._survey.last_time or None) if self._survey is not None else None,
         )
+
+
+def _in_words(error: UnsupportedError) -> str:
+    """The error without the path, which the diagnosis has already."""
+    return f"{error.what}: {error.found}" if error.found else error.what
 
 
 def _not_opened(error: JetoolError) -> Reason:

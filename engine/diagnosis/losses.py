@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from engine.contents.base import DecodedRecord
+from engine.contents.base import DecodedRecord, Json
 from engine.contents.ldap_names import DN2ID, ID2ENTRY, index_name
 from engine.contents.registry import AUTO
 from engine.db.environment import Environment
@@ -134,14 +134,25 @@ def _dn(decoded: DecodedRecord | None) -> str:
 
 def _text(decoded: DecodedRecord | None, key: bytes) -> str:
     """The key as its application has it, or as text, or in hex."""
-    if decoded is not None and not (isinstance(decoded.key, dict) and set(decoded.key) == {"hex"}):
-        said = decoded.key if isinstance(decoded.key, str) else json.dumps(decoded.key, ensure_ascii=False)
-        return said[:_LONGEST_NAME]
+    found = decoded.key if decoded is not None else None
+    if isinstance(found, str):
+        return found[:_LONGEST_NAME]
+    if isinstance(found, dict) and "major" in found:
+        return _path(found)[:_LONGEST_NAME]
+    if found is not None and not (isinstance(found, dict) and set(found) == {"hex"}):
+        return json.dumps(found, ensure_ascii=False)[:_LONGEST_NAME]
     try:
         text = key.decode("utf-8")
     except ValueError:
         text = ""
     return text[:_LONGEST_NAME] if text.isprintable() and text else f"0x{show(key[:_LONGEST_NAME], 'hex')}"
+
+
+def _path(key: Json) -> str:
+    """A key of Oracle NoSQL, as its own tools write it: ``/major/-/minor``, after the id of the table."""
+    minor = ["-", *key["minor"]] if key["minor"] else []
+    path = "/" + "/".join([*key["major"], *minor])
+    return f"table {key['table']} {path}" if "table" in key else path
 
 
 def of_missing(report: MissingReport) -> list[LostName]:

@@ -40,6 +40,7 @@ FORKED: Final = "forked"
 CANNOT_START: Final = "cannot start"
 NOT_COMPARED: Final = "not compared"
 STANDINGS: Final = (START, SAME, IS_BEHIND, IS_AHEAD, FORKED, CANNOT_START, NOT_COMPARED)
+_DIFFERENT: Final = (IS_BEHIND, IS_AHEAD, FORKED)
 
 JOURNALS: Final = "journals"
 STREAM: Final = "stream"
@@ -113,22 +114,21 @@ def _choice(group: str, group_uuid: str, nodes: list[Diagnosis], listener: Liste
         start=start,
         ranks=tuple(sorted(ranks, key=lambda one: order.index(one.path))),
         problem=problem,
-        steps=tuple(_steps(basis, start, [one.path for one in able])),
+        steps=tuple(_steps(basis, start, [one.path for one in ranks if one.standing in _DIFFERENT])),
     )
 
 
-def _steps(basis: str, start: str | None, able: list[str]) -> Iterator[Step]:
-    if start is None or len(able) == 1:
+def _steps(basis: str, start: str | None, different: list[str]) -> Iterator[Step]:
+    if start is None or not different:
         return
     if basis == JOURNALS:
-        paths = " ".join(map(shlex.quote, able))
+        paths = " ".join(map(shlex.quote, (start, *different)))
         purpose = "the journals that only one of them has, and the procedure of the vendor, step by step"
         yield Step(f"jetool journal compare {paths}", purpose, READS)
         return
-    for path in able:
-        if path != start:
-            command = f"jetool diff {shlex.quote(start)} {shlex.quote(path)}"
-            yield Step(command, "the first difference, and what each has that the other lacks", READS)
+    for path in different:
+        command = f"jetool diff {shlex.quote(start)} {shlex.quote(path)}"
+        yield Step(command, "the first difference, and what each has that the other lacks", READS)
 
 
 def _rank(one: Diagnosis, standing: str, last: int | None = None, behind: int = 0, own: int = 0) -> NodeRank:

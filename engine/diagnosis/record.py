@@ -159,7 +159,7 @@ class Loss(NamedTuple):
         if self.records:
             parts.append(plural(self.records, "record") + " outside transactions")
         if self.gone:
-            parts.append(plural(self.gone, "damaged record"))
+            parts.append(plural(self.gone, "record") + " already gone")
         return " and ".join(parts)
 
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import Final
 
 from engine.diagnosis.nodes import START, NodeChoice
-from engine.diagnosis.record import JOURNAL, Diagnosis, Identity, LostName, Step
+from engine.diagnosis.record import DATABASE, DN, JOURNAL, KEY, YES, Diagnosis, Identity, LostName, Step
 from engine.errors import plural
 from engine.verify.report import NOTE
 from jetool.output.shape import Style, to_text
@@ -17,6 +17,7 @@ from jetool.output.text import fold, heading
 _MOST_NAMES: Final = 12
 _MOST_REASONS: Final = 12
 _LABEL: Final = 12
+_KINDS: Final = {DN: "DN"}
 
 
 def page(found: Sequence[Diagnosis], groups: Sequence[NodeChoice], verdict: str, style: Style) -> str:
@@ -56,7 +57,7 @@ def _directory(one: Diagnosis, style: Style) -> Iterator[str]:
     if len(one.reasons) > _MOST_REASONS:
         yield f"  and {len(one.reasons) - _MOST_REASONS} more: jetool verify lists them all"
     if one.loss.in_words() or one.loss.names:
-        yield heading("lost by starting it", style)
+        yield heading("lost by starting it" if one.can_start == YES else "lost", style)
         yield from _loss(one)
     yield heading("next", style)
     if not one.steps:
@@ -94,12 +95,15 @@ def _loss(one: Diagnosis) -> Iterator[str]:
     if loss.in_words():
         yield f"  {loss.in_words()}" + (f"; {_clean(loss.evidence)}" if loss.evidence else "")
     if loss.broken:
-        yield f"  {plural(loss.broken, 'commit has', 'commits have')} a record in the damaged bytes, without a name"
+        have = plural(loss.broken, "commit has", "commits have")
+        yield f"  {have} a part in the damaged bytes, which cannot be named"
     for (kind, db), names in _grouped(loss.names).items():
         shown = _ranges(names) if kind == JOURNAL else [name.name for name in names]
         more = f" and {len(shown) - _MOST_NAMES} more" if len(shown) > _MOST_NAMES else ""
-        label = f"{kind}s" + (f" of {db}" if db and kind != JOURNAL else "")
-        yield f"  {_clean(label)}: {_clean(', '.join(shown[:_MOST_NAMES]))}{more}"
+        label = f"{_KINDS.get(kind, kind)}s" + (f" of {db}" if db else "")
+        # A DN has commas of its own.
+        between = ", " if kind in (JOURNAL, KEY) else "; "
+        yield f"  {_clean(label)}: {_clean(between.join(shown[:_MOST_NAMES]))}{more}"
     if loss.unnamed:
         yield f"  and {loss.unnamed} more that are not named"
 
@@ -108,7 +112,7 @@ def _grouped(names: Iterable[LostName]) -> dict[tuple[str, str | None], list[Los
     found: dict[tuple[str, str | None], list[LostName]] = {}
     for name in names:
         # Journals follow each other through their databases; a DN stands in several.
-        db = None if name.kind in (JOURNAL, "dn") else name.db
+        db = None if name.kind in (JOURNAL, DN, DATABASE) else name.db
         found.setdefault((name.kind, db), []).append(name)
     return found
 
