@@ -86,7 +86,7 @@ def look_at_application(
 
     Arguments:
         storage, files: the environment.
-        root: newest DbTree of a complete checkpoint; None if there is none.
+        root: newest DbTree of a complete checkpoint; None without one.
     """
     try:
         with Environment(storage, EnvironmentConfig(read_only=True), options.listener) as env:

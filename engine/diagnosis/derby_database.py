@@ -24,10 +24,10 @@ from engine.diagnosis.record import (
     Diagnosis,
     DiagnosisOptions,
     Identity,
+    LogVersionSpan,
     Loss,
     LostName,
     Reason,
-    VersionRange,
     judge,
 )
 from engine.diagnosis.rules import reason
@@ -190,7 +190,7 @@ def _identity(database: DerbyDatabase, found: DatabaseSurvey | None) -> Identity
         group=None,
         group_uuid=None,
         members=(),
-        versions=(VersionRange(release, numbers[0], numbers[-1]),) if release and numbers else (),
+        versions=(LogVersionSpan(release, numbers[0], numbers[-1]),) if release and numbers else (),
         release=f"Derby {release} and later" if release else "",
         files=len(numbers) + len(sizes),
         size_bytes=sum(log.size(number) for number in numbers)

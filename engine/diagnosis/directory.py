@@ -59,7 +59,7 @@ def diagnose(path: str, options: DiagnosisOptions = DEFAULT_OPTIONS) -> Diagnosi
     """Diagnose one environment or database; nothing is changed.
 
     Raises:
-        NotFoundError: there is none. UsageError: the directory is both.
+        NotFoundError: the directory holds neither. UsageError: it is both.
         StorageError: the directory cannot be read.
     """
     if _holds(path) == "derby":

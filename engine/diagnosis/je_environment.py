@@ -24,10 +24,10 @@ from engine.diagnosis.record import (
     Diagnosis,
     DiagnosisOptions,
     Identity,
+    LogVersionSpan,
     Loss,
     LostName,
     Reason,
-    VersionRange,
     judge,
 )
 from engine.diagnosis.rules import reason
@@ -276,7 +276,7 @@ class _Examination:
             group=app.group,
             group_uuid=app.group_uuid,
             members=members,
-            versions=tuple(VersionRange(str(one.version), one.first_file, one.last_file) for one in versions),
+            versions=tuple(LogVersionSpan(str(one.version), one.first_file, one.last_file) for one in versions),
             release=f"JE {JE_RELEASES[versions[-1].version]} and later" if versions else "",
             files=len(files),
             size_bytes=sum(file.size_bytes for file in files),

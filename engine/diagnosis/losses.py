@@ -103,7 +103,8 @@ def _named(
 
 def _plain_key(env: Environment, one: UnreadRecord) -> bytes:
     """The key of a record; in a database with sorted duplicates without the data."""
-    state = env.engine.catalog.by_id(one.db_id)
+    catalog = env.engine.catalog
+    state = catalog.by_id(one.db_id)
     if state is None or not state.duplicates:
         return one.key
     try:

@@ -49,7 +49,7 @@ class DiagnosisOptions(NamedTuple):
 DEFAULT_OPTIONS: Final = DiagnosisOptions()
 
 
-class VersionRange(NamedTuple):
+class LogVersionSpan(NamedTuple):
     """Consecutive log files of one version; for Derby the release is the version."""
 
     version: str
@@ -80,7 +80,7 @@ class Identity(NamedTuple):
     group: str | None
     group_uuid: str | None
     members: tuple[str, ...]
-    versions: tuple[VersionRange, ...]
+    versions: tuple[LogVersionSpan, ...]
     release: str
     files: int
     size_bytes: int

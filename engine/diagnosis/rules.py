@@ -124,10 +124,23 @@ NO_DATA_DIRECTORIES: Final = Rule(
     "use a release before JE 25",
 )
 RULES: Final = (
-    LOCKED, PERMISSIONS, NEWER_LOG, OLDER_LOG, NOT_OPENED, HALTS, DISK, NO_ROLE, NOT_MEMBER, WRONG_ROLE, NO_VERSION,
-    REPLAY_STOPS, REPLAY_UNSURE, UNVERIFIED, WRONG_PROPERTIES,
+    LOCKED,
+    PERMISSIONS,
+    NEWER_LOG,
+    OLDER_LOG,
+    NOT_OPENED,
+    HALTS,
+    DISK,
+    NO_ROLE,
+    NOT_MEMBER,
+    WRONG_ROLE,
+    NO_VERSION,
+    REPLAY_STOPS,
+    REPLAY_UNSURE,
+    UNVERIFIED,
+    WRONG_PROPERTIES,
     NO_DATA_DIRECTORIES,
-)  # fmt: skip
+)
 
 
 def reason(rule: Rule, text: str, *, stops: bool = False, file: str | None = None, place: str | None = None) -> Reason:

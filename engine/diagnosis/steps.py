@@ -17,6 +17,10 @@ READS: Final = "reads only"
 COPY: Final = ".copy"
 SAVED: Final = ".saved"
 _NEW_DIRECTORY: Final = "writes a new directory; the old one is only read"
+# Reasons that need the data to be saved first.
+_DAMAGED: Final = frozenset(
+    rule.code for rule in (rules.NOT_OPENED, rules.HALTS, log_rules.MARKER, log_rules.RESTORE_ASKED)
+)
 _SAVED_AS: Final = {FRONTEND: "", LDAP: " --as ldif", NOSQL: " --as ndjson --decode nosql"}
 
 
@@ -55,9 +59,7 @@ def _steps(facts: StepFacts) -> Iterator[Step]:
         yield Step(f"jetool verify {env}", "what cannot be read", READS)
         return
     yield from _of_machine(facts, env)
-    damaged = facts.can_start == NO and codes & {
-        rules.NOT_OPENED.code, log_rules.MARKER.code, log_rules.RESTORE_ASKED.code, rules.HALTS.code,
-    }  # fmt: skip
+    damaged = facts.can_start == NO and _DAMAGED & codes
     # Damage in the log that opening does not meet.
     elsewhere = any(code.startswith(("JE-", "DRB-")) for code in codes)
     if facts.loss.in_words() or damaged or elsewhere:

@@ -22,7 +22,7 @@ from jetool.frame.options import Run
 _RELEASE: Final = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,3}")
 
 
-class ReleaseType(click.ParamType[tuple[int, ...]]):
+class JeReleaseType(click.ParamType[tuple[int, ...]]):
     """A release of JE: ``7.3.7``, ``18.3``."""
 
     name = "RELEASE"
@@ -58,7 +58,7 @@ class ReleaseType(click.ParamType[tuple[int, ...]]):
 )
 @environment_or("DIR", "An environment, a Derby database, or a directory that holds some.")
 @click.argument("more", metavar="[DIR]...", type=params.DIRECTORY, nargs=-1, help="Further directories.")
-@click.option("--je", "release", type=ReleaseType(), help="The release of JE that is to open it, such as 7.3.7.")
+@click.option("--je", "release", type=JeReleaseType(), help="The release of JE that is to open it, such as 7.3.7.")
 def doctor(run: Run, env: str, more: tuple[str, ...], release: tuple[int, ...] | None) -> int:
     """Say what a directory is, whether its application can start here, what is lost if it does, and what to run next.
 

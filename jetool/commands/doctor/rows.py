@@ -12,7 +12,7 @@ from engine.verify.report import ERROR, NOTE, WARNING
 
 
 @record()
-class LogVersionRange(NamedTuple):
+class LogVersionRow(NamedTuple):
     """Consecutive log files of one version."""
 
     version: Annotated[Text, "the log version; for Derby the release"]
@@ -35,7 +35,7 @@ class StartReason(NamedTuple):
 
 
 @record()
-class LostThing(NamedTuple):
+class LossName(NamedTuple):
     """Something that starting loses, or that damage has destroyed."""
 
     kind: Annotated[Text, "what it is", Choices(LOST_KINDS)]
@@ -56,7 +56,7 @@ class StartLoss(NamedTuple):
     broken: Annotated[Int, "of these commits: those with a record in the damaged bytes, which cannot be named"]
     evidence: Annotated[Text | None, "whether these commits had been durable"]
     gone: Annotated[Int, "records that damage or missing files have already destroyed, about"]
-    names: Annotated[Sequence[LostThing], "what is lost, by name; the first thousand"]
+    names: Annotated[Sequence[LossName], "what is lost, by name; the first thousand"]
     unnamed: Annotated[Int, "how many more there are"]
 
 
@@ -70,7 +70,7 @@ class NextCommand(NamedTuple):
 
 
 @record()
-class JournalRange(NamedTuple):
+class RecoveredJournals(NamedTuple):
     """Journals of a frontend that recovery reads."""
 
     first: Annotated[Int, "first id"]
@@ -88,7 +88,7 @@ class DirectoryIdentity(NamedTuple):
     group: Annotated[Text | None, "replication group"]
     group_uuid: Annotated[Text | None, "its identity"]
     members: Annotated[Sequence[Text], "its members"]
-    versions: Annotated[Sequence[LogVersionRange], "log versions"]
+    versions: Annotated[Sequence[LogVersionRow], "log versions"]
     release: Annotated[Text, "releases that write the newest of them"]
     files: Annotated[Int, "log files; for Derby containers too"]
     bytes: Annotated[SizeBytes, "their size"]
@@ -103,7 +103,7 @@ class DirectoryDiagnosis(NamedTuple):
     can_start: Annotated[Text, "whether its application would start here", Choices(ANSWERS)]
     verdict: Annotated[Text, "the same in words"]
     identity: Annotated[DirectoryIdentity, "what it is"]
-    journals: Annotated[JournalRange | None, "journals of a frontend that recovery reads"]
+    journals: Annotated[RecoveredJournals | None, "journals of a frontend that recovery reads"]
     reasons: Annotated[Sequence[StartReason], "what to know before starting it"]
     loss: Annotated[StartLoss, "what starting loses"]
     next: Annotated[Sequence[NextCommand], "what to run next, in order"]
@@ -111,7 +111,7 @@ class DirectoryDiagnosis(NamedTuple):
 
 
 @record()
-class RankedNode(NamedTuple):
+class NodeStart(NamedTuple):
     """A node compared with the one to start from."""
 
     directory: Annotated[Text, "its directory"]
@@ -130,7 +130,7 @@ class GroupStart(NamedTuple):
     uuid: Annotated[Text, "its identity; groups are told apart by it"]
     basis: Annotated[Text, "what was compared", Choices(BASES)]
     start: Annotated[Text | None, "the directory to start from; null when none can start"]
-    nodes: Annotated[Sequence[RankedNode], "the nodes"]
+    nodes: Annotated[Sequence[NodeStart], "the nodes"]
     problem: Annotated[Text | None, "why they were not compared; null when they were"]
     next: Annotated[Sequence[NextCommand], "commands that show the differences"]
 
@@ -141,7 +141,7 @@ class DoctorReport(NamedTuple):
 
     verdict: Annotated[Text, "one line: of the directory, or of all of them"]
     directories: Annotated[Sequence[DirectoryDiagnosis], "the directories, in the order of their paths"]
-    groups: Annotated[Sequence[GroupStart], "groups of which several nodes are among them"]
+    groups: Annotated[Sequence[GroupStart], "groups with several nodes among them"]
 
 
 def directory_of(found: Diagnosis) -> DirectoryDiagnosis:
@@ -152,7 +152,7 @@ def directory_of(found: Diagnosis) -> DirectoryDiagnosis:
         can_start=found.can_start,
         verdict=found.verdict,
         identity=_identity(found.identity),
-        journals=None if found.journals is None else JournalRange(first=found.journals[0], last=found.journals[1]),
+        journals=None if found.journals is None else RecoveredJournals(first=found.journals[0], last=found.journals[1]),
         reasons=[
             StartReason(
                 code=one.code,
@@ -174,7 +174,7 @@ def directory_of(found: Diagnosis) -> DirectoryDiagnosis:
             evidence=loss.evidence or None,
             gone=loss.gone,
             names=[
-                LostThing(kind=one.kind, db=one.db, name=one.name, key=one.key, place=one.place, certain=one.certain)
+                LossName(kind=one.kind, db=one.db, name=one.name, key=one.key, place=one.place, certain=one.certain)
                 for one in loss.names
             ],
             unnamed=loss.unnamed,
@@ -199,7 +199,7 @@ def _identity(found: Identity) -> DirectoryIdentity:
         group_uuid=found.group_uuid,
         members=list(found.members),
         versions=[
-            LogVersionRange(version=one.version, first_file=one.first_file, last_file=one.last_file)
+            LogVersionRow(version=one.version, first_file=one.first_file, last_file=one.last_file)
             for one in found.versions
         ],
         release=found.release,
@@ -217,7 +217,7 @@ def group_of(found: NodeChoice) -> GroupStart:
         basis=found.basis,
         start=found.start,
         nodes=[
-            RankedNode(
+            NodeStart(
                 directory=one.path,
                 node=one.node,
                 standing=one.standing,
