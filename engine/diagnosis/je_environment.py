@@ -32,7 +32,16 @@ from engine.diagnosis.record import (
 )
 from engine.diagnosis.rules import reason
 from engine.diagnosis.steps import StepFacts, steps_for
-from engine.errors import DamageError, FormatError, JetoolError, RefusedError, StorageError, UnsupportedError, plural
+from engine.errors import (
+    DamageError,
+    FormatError,
+    JetoolError,
+    RefusedError,
+    StorageError,
+    UnsupportedError,
+    UsageError,
+    plural,
+)
 from engine.format.lsn import format_lsn
 from engine.format.versions import JE_RELEASES
 from engine.inspect.survey import Survey, survey
@@ -64,7 +73,7 @@ class RecoveryPreview(NamedTuple):
         records: records outside transactions after damage.
         stops: why JE would not open it; None if it would, or if that is not known.
         problem: why that is not known; empty if it is.
-        supported: False: the log has a version that this program does not read.
+        settings: what is wrong with ``je.properties``; empty if it can be read.
     """
 
     tail: Tail | None
@@ -72,6 +81,7 @@ class RecoveryPreview(NamedTuple):
     records: int = 0
     stops: JetoolError | None = None
     problem: str = ""
+    settings: str = ""
 
 
 def diagnose_je(env: str, options: DiagnosisOptions) -> Diagnosis:
@@ -173,6 +183,9 @@ class _Examination:
             return RecoveryPreview(tail, stops=error)
         except (StorageError, UnsupportedError) as error:
             return RecoveryPreview(tail, problem=error.what)
+        except UsageError as error:
+            # Settings in je.properties; JE refuses what it cannot read too.
+            return RecoveryPreview(tail, problem=error.what, settings=_in_words(error))
         return RecoveryPreview(tail, changed=len(run.result.changed), records=run.records_given_up)
 
     @property
@@ -196,7 +209,10 @@ class _Examination:
         if versions:
             yield from release_reasons(versions[-1].version, self._options.je_release, notes, files.data_directories)
         risk = preview.tail.commits_at_risk if preview.tail is not None else 0
-        yield from settings_reasons(disk, risk, self._damage)
+        if preview.settings:
+            yield reason(rules.WRONG_PROPERTIES, preview.settings, file="je.properties")
+        else:
+            yield from settings_reasons(disk, risk, self._damage)
         yield from (self._of_finding(one) for one in self._findings)
         if preview.stops is not None and not any(one.code in _STOPPING for one in self._findings):
             yield _not_opened(preview.stops)
@@ -284,7 +300,7 @@ class _Examination:
         )
 
 
-def _in_words(error: UnsupportedError) -> str:
+def _in_words(error: JetoolError) -> str:
     """The error without the path, which the diagnosis has already."""
     return f"{error.what}: {error.found}" if error.found else error.what
 

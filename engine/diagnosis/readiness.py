@@ -77,11 +77,8 @@ def settings_reasons(storage: Storage, commits_at_risk: int, damage: str) -> Ite
     """Settings in ``je.properties`` that decide whether JE opens a damaged log."""
     try:
         said = read_properties(storage).get(HALT, "")
-    except UsageError as error:
-        yield reason(rules.WRONG_PROPERTIES, f"{rules.WRONG_PROPERTIES.title}: {error}", file="je.properties")
-        return
-    except StorageError:
-        # The check of permissions names the file.
+    except (StorageError, UsageError):
+        # Opening names the file.
         return
     if said.strip().lower() == "true" and commits_at_risk:
         committed = plural(commits_at_risk, "commit follows damage", "commits follow damage")
