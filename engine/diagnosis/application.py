@@ -9,7 +9,7 @@ from engine.contents.base import Contents
 from engine.contents.journals import FRONTENDS, is_frontend, product_of
 from engine.contents.nosql import NOSQL
 from engine.contents.opendj import OPENDJ
-from engine.contents.registry import recognise
+from engine.contents.registry import AUTO, recognise
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.diagnosis.frontend import FrontendFacts, look_at_frontend
@@ -18,7 +18,7 @@ from engine.diagnosis.record import FRONTEND, LDAP, OTHER, PLAIN, DiagnosisOptio
 from engine.diagnosis.record import NOSQL as OF_NOSQL
 from engine.errors import JetoolError
 from engine.format.entry.db_tree import DbTree
-from engine.inspect.contents import EnvironmentSource, sample_log
+from engine.inspect.contents import DecodingPlan, EnvironmentSource, decoding_of, sample_log
 from engine.log.files import LogFiles
 from engine.log.scan import scan_log
 from engine.rep.group import Membership, committed_members
@@ -37,6 +37,7 @@ class ApplicationFacts(NamedTuple):
         frontend: None for other applications.
         lost: what recovery does not read, by name.
         broken: committed transactions among it with a record in the damaged bytes.
+        plan: decodes its records; None if the application is not known.
         problem: why the environment cannot be opened for reading; empty if it can be.
     """
 
@@ -46,6 +47,7 @@ class ApplicationFacts(NamedTuple):
     frontend: FrontendFacts | None
     lost: tuple[LostName, ...]
     broken: int
+    plan: DecodingPlan | None
     problem: str
 
     @property
@@ -97,7 +99,7 @@ def look_at_application(
             found = files._replace(marker=None)
             kind, title = _kind(recognise(sample_log(scan_log(storage, found, marker=True), found, root)))
         return ApplicationFacts(
-            kind=kind, title=title, members=None, frontend=None, lost=(), broken=0, problem=str(error)
+            kind=kind, title=title, members=None, frontend=None, lost=(), broken=0, plan=None, problem=str(error)
         )
 
 
@@ -105,6 +107,7 @@ def _of_environment(env: Environment, options: DiagnosisOptions) -> ApplicationF
     source = EnvironmentSource(env)
     contents = recognise(source)
     kind, title = _kind(contents)
+    plan = decoding_of(env, AUTO)
     members = committed_members(env.engine) if env.replicated else None
     frontend = None
     if is_frontend(source.names):
@@ -115,9 +118,16 @@ def _of_environment(env: Environment, options: DiagnosisOptions) -> ApplicationF
         broken = unseen.broken_txns if unseen is not None and not unseen.destroyed else 0
         kind = FRONTEND
     else:
-        lost, broken = of_records(env)
+        lost, broken = of_records(env, plan)
     return ApplicationFacts(
-        kind=kind, title=title, members=members, frontend=frontend, lost=tuple(lost), broken=broken, problem=""
+        kind=kind,
+        title=title,
+        members=members,
+        frontend=frontend,
+        lost=tuple(lost),
+        broken=broken,
+        plan=plan,
+        problem="",
     )
 
 

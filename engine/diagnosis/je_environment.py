@@ -55,7 +55,7 @@ from engine.verify import log_rules, repairs
 from engine.verify.environment import verify_environment
 from engine.verify.report import ERROR, Finding, Report
 
-_TREE_LEVELS = ("refs",)
+_TREE_LEVELS = ("data",)
 _STOPPING = (log_rules.MARKER.code, log_rules.RESTORE_ASKED.code)
 _MISSING = (log_rules.MISSING_NEEDED.code, log_rules.MISSING_UNKNOWN.code)
 _UNREAD = (log_rules.UNREADABLE.code, log_rules.UNSUPPORTED.code)
@@ -265,7 +265,7 @@ class _Examination:
         """Records that missing files or damage before the end have destroyed."""
         if any(one.code in _MISSING for one in self._findings):
             report = find_missing(self._disk, self._disk.root, self._options.listener)
-            return losses.of_missing(report), losses.gone_by(report)
+            return losses.of_missing(report, self._app.plan), losses.gone_by(report)
         damaged = any(one.severity == ERROR and one.code.startswith(_OF_LOG) for one in self._findings)
         # The trees can be walked only if recovery succeeds.
         if not damaged or self._preview.stops is not None:
@@ -275,7 +275,7 @@ class _Examination:
             return [], 0
         found = [one for one in walked.findings if not one.code.startswith(("JE-LOG", "JE-TAIL"))]
         self._of_trees = [rules.of_finding(one) for one in found if one.code != repairs.RULE.code]
-        names = list(losses.of_findings(found))
+        names = list(losses.of_findings(found, self._app.plan))
         return names, len(names)
 
     def _identity(self) -> Identity:

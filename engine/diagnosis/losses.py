@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from engine.contents.base import DecodedRecord, Json
-from engine.contents.ldap_names import DN2ID, ID2ENTRY, index_name
-from engine.contents.registry import AUTO
+from engine.contents.journals import KEY_BYTES, journal_id, journal_name
+from engine.contents.ldap_names import DN2ID, ID2ENTRY, dn_of, index_name
+from engine.contents.opendj import entry_id
 from engine.db.environment import Environment
 from engine.diagnosis.record import DATABASE, DN, JOURNAL, KEY, RANGE, LostName
 from engine.errors import FormatError, plural
@@ -20,7 +21,7 @@ from engine.format.bytecursor import split_two_part_key
 from engine.format.entry.ln import LN
 from engine.format.entry_types import COMMIT
 from engine.format.lsn import NULL_LSN, format_lsn
-from engine.inspect.contents import DecodingPlan, decoding_of
+from engine.inspect.contents import DecodingPlan
 from engine.inspect.key_formats import show
 from engine.inspect.unread_records import UnreadRecord, read_unread
 from engine.journals.unseen import UnseenJournals
@@ -55,7 +56,7 @@ def of_journals(unseen: UnseenJournals) -> list[LostName]:
     return sorted(found, key=lambda one: int(one.name.partition("-")[0]))
 
 
-def of_records(env: Environment) -> tuple[list[LostName], int]:
+def of_records(env: Environment, plan: DecodingPlan | None) -> tuple[list[LostName], int]:
     """Records of any application whose Commit comes after damage, each once; and how many of their transactions have a
     record in the damaged bytes.
     """
@@ -70,7 +71,6 @@ def of_records(env: Environment) -> tuple[list[LostName], int]:
     # Only a damaged Commit makes a transaction before the damage doubtful; others were open when the process stopped.
     is_commit = tail is not None and tail.damage is not None and tail.damage.type_number == COMMIT
     suspects = unread.suspects if is_commit else ()
-    plan = decoding_of(env, AUTO)
     log = scan_log(env.engine.storage, list_log_files(env.engine.storage), marker=True)
     found: dict[tuple[str, str], LostName] = {}
     for records, certain in ((unread.committed, True), (suspects, False)):
@@ -156,7 +156,22 @@ def _path(key: Json) -> str:
     return f"table {key['table']} {path}" if "table" in key else path
 
 
-def of_missing(report: MissingReport) -> list[LostName]:
+def _of_key(plan: DecodingPlan | None, db: str, key: bytes) -> tuple[str, str]:
+    """Kind and name of a record whose data cannot be read."""
+    named, tree = journal_name(db), index_name(db)
+    if named is not None and len(key) == KEY_BYTES:
+        return JOURNAL, str(journal_id(key))
+    try:
+        if plan is not None and tree is not None and tree.tree == DN2ID:
+            return DN, dn_of(tree.base, key)[:_LONGEST_NAME]
+        if plan is not None and tree is not None and tree.tree == ID2ENTRY:
+            return KEY, f"entry {entry_id(key)}"
+    except (FormatError, ValueError):
+        return KEY, _text(None, key)
+    return KEY, _text(None if plan is None else plan.record(db, key, None), key)
+
+
+def of_missing(report: MissingReport, plan: DecodingPlan | None) -> list[LostName]:
     """Databases, keys and parts of trees that stood only in missing files."""
     found = [
         LostName(kind=DATABASE, db=name, name=name, key=None, place=None, certain=True) for name in report.databases
@@ -164,11 +179,11 @@ def of_missing(report: MissingReport) -> list[LostName]:
     for key in report.keys:
         if not key.internal:
             place = None if key.lsn == NULL_LSN else format_lsn(key.lsn)
-            name = _text(None, key.key)
-            found.append(LostName(kind=KEY, db=key.db, name=name, key=key.key, place=place, certain=True))
+            kind, name = _of_key(plan, key.db, key.key)
+            found.append(LostName(kind=kind, db=key.db, name=name, key=key.key, place=place, certain=True))
     for one in report.subtrees:
         if not one.internal:
-            low, high = ("" if end is None else _text(None, end) for end in (one.low, one.high))
+            low, high = ("" if end is None else _of_key(plan, one.db, end)[1] for end in (one.low, one.high))
             name = f"{low}..{high}, about {plural(one.records, 'record')}"
             place = format_lsn(one.lsn)
             found.append(LostName(kind=RANGE, db=one.db, name=name, key=one.low, place=place, certain=True))
@@ -181,8 +196,8 @@ def gone_by(report: MissingReport) -> int:
     return keys + sum(one.records for one in report.subtrees if not one.internal)
 
 
-def of_findings(findings: Iterable[Finding]) -> Iterator[LostName]:
-    """Records of users that ``verify --refs`` could not read."""
+def of_findings(findings: Iterable[Finding], plan: DecodingPlan | None) -> Iterator[LostName]:
+    """Records of users that ``verify --data`` could not read."""
     seen = set()
     for one in findings:
         if one.severity != ERROR or one.key is None or (one.db or "").startswith(INTERNAL_PREFIX):
@@ -190,4 +205,5 @@ def of_findings(findings: Iterable[Finding]) -> Iterator[LostName]:
         if (one.db, one.key) not in seen:
             seen.add((one.db, one.key))
             place = None if one.lsn == NULL_LSN else format_lsn(one.lsn)
-            yield LostName(kind=KEY, db=one.db, name=_text(None, one.key), key=one.key, place=place, certain=True)
+            kind, name = _of_key(plan, one.db or "", one.key)
+            yield LostName(kind=kind, db=one.db, name=name, key=one.key, place=place, certain=True)

@@ -250,6 +250,14 @@ def test_three_frontends_side_by_side(tmp_path: Path) -> None:
     assert f"start from {metas[0] / 'bdb'}" in text
 
 
+def test_a_command_is_not_folded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    directory = damaged_plain(tmp_path)
+    steps = only(directory, code=exits.FINDINGS)["next"]
+    lines = run("doctor", directory, terminal=True).text.splitlines()
+    assert {f"  {number}. {step['command']}" for number, step in enumerate(steps, start=1)} <= set(lines)
+
+
 def test_other_groups_are_told_apart(tmp_path: Path) -> None:
     """The same name, other UUIDs."""
     found = report(frontend(tmp_path / "a"), frontend(tmp_path / "b"), code=exits.DONE)
@@ -530,6 +538,33 @@ def test_what_missing_files_held_is_named(tmp_path: Path) -> None:
     assert found["loss"]["gone"] > 0
     assert {one["kind"] for one in found["loss"]["names"]} <= {"key", "range", "database"}
     assert any(one["command"].startswith("jetool missing ") for one in found["next"])
+
+
+def test_records_in_damage_that_opening_does_not_meet_are_named(tmp_path: Path) -> None:
+    """A row in an older file; JE opens the environment, and fails when it reads the row."""
+    env = tmp_path / "env"
+    config = EnvironmentConfig(create=True, file_max_bytes=10_000)
+    with Environment(env, config) as opened, opened.create_database("orders") as db:
+        for number in range(300):
+            db.put(b"order%03d" % number, b"x" * 50)
+    applications.flip(env, applications.records_of(env)[7])
+    found = only(env, code=exits.FINDINGS)
+    assert found["verdict"] == "yes, losing 1 record already gone"
+    assert [(one["kind"], one["db"], one["name"]) for one in found["loss"]["names"]] == [("key", "orders", "order007")]
+    assert {"JE-LOG-001", "JE-DATA-001"} <= set(codes(found))
+
+
+def test_a_record_of_a_backend_in_damage_is_named(tmp_path: Path) -> None:
+    env = tmp_path / "userRoot"
+    names = [f"/{applications.BASE}/id2entry", f"/{applications.BASE}/dn2id"]
+    with Environment(env, EnvironmentConfig(create=True, file_max_bytes=10_000, max_embedded_bytes=0)) as opened:
+        for name in names:
+            opened.create_database(name).close()
+        applications.write_ldap(opened, range(1, 120))
+    applications.flip(env, applications.records_of(env)[10])
+    found = only(env, code=exits.FINDINGS)
+    assert found["identity"]["application"] == "ldap"
+    assert [(one["kind"], one["name"]) for one in found["loss"]["names"]] == [("dn", f"uid=u6,{applications.BASE}")]
 
 
 def test_every_rule_has_a_test() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Final
@@ -17,6 +18,8 @@ from jetool.output.text import fold, heading
 _MOST_NAMES: Final = 12
 _MOST_REASONS: Final = 12
 _LABEL: Final = 12
+_LABELS: Final = ("is", "node", "group", "log", "journals", "not checked")
+_COMMAND: Final = re.compile(r"  \d+\. ")
 _KINDS: Final = {DN: "DN"}
 
 
@@ -29,7 +32,14 @@ def page(found: Sequence[Diagnosis], groups: Sequence[NodeChoice], verdict: str,
         lines += ["", *_group(group, style)]
     for one in found:
         lines += ["", *_directory(one, style)]
-    return "\n".join(fold(line, style.width, _LABEL) for line in lines)
+    return "\n".join(_folded(line, style) for line in lines)
+
+
+def _folded(line: str, style: Style) -> str:
+    """A line that fits the terminal; a command stays whole, so that it can be copied."""
+    if _COMMAND.match(line):
+        return line
+    return fold(line, style.width, _LABEL + 2 if line[2 : 2 + _LABEL].strip() in _LABELS else 2)
 
 
 def _clean(text: str) -> str:

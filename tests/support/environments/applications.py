@@ -74,12 +74,12 @@ def damage(env: Path, write: Write) -> Path:
     """Write as a process that is killed then, and flip a bit in the first of its entries; the environment."""
     killed = env.with_name(f"{env.name}.killed")
     with Environment(env) as opened:
-        before = len(_records(env))
+        before = len(records_of(env))
         write(opened, range(10, 10 + AFTER))
         shutil.copytree(env, killed)
     shutil.rmtree(env)
     killed.rename(env)
-    flip(env, _records(env)[before])
+    flip(env, records_of(env)[before])
     return env
 
 
@@ -100,7 +100,7 @@ def _create(place: Path, write: Write, databases: dict[str, str | None]) -> Path
     return place
 
 
-def _records(env: Path) -> list[int]:
+def records_of(env: Path) -> list[int]:
     """LSNs of the records of users."""
     storage = DiskStorage(env)
     found = scan_log(storage, list_log_files(storage), marker=True).entries()
