@@ -22,6 +22,7 @@ Packages, bottom up: each imports only from packages above it in this list (see 
 * ``engine.rescue``: truncating a log at a chosen point, salvage, and recovery and other repairs that can be undone.
 * ``engine.backup``: directories of backups.
 * ``engine.rep``: nodes of replication groups.
+* ``engine.diagnosis``: the state of directories: what each is, whether it can start, what is lost, what to run next.
 * ``engine.pipeline``: loads, exports, data sources and fleets on Spark.
 * ``engine.derby``: the page store for Apache Derby's files; apart from the packages above, it imports only storage,
   errors and events.

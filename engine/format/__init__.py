@@ -13,6 +13,7 @@ Also here:
   schema use it
 * ``expiration``: units of expiration times
 * ``fields``: names and kinds of the fields of records, defined once for all renderers
+* ``logical_content``: the parts of an entry of the replication stream that are equal on every node of a group
 * ``lsn``: log sequence numbers: the positions of entries
 * ``sequence_record``: the record of a sequence, stored in a database of the application
 * ``stream_facts``: facts about the replication stream that one pass over a log collects

@@ -20,8 +20,6 @@ Modules:
 * ``key_ranges``: cutting a database into key ranges of about the same size, so that several readers can share it
 * ``ldap_backend``: an LDAP backend as a whole: its entries with their DNs, and whether its indexes agree with them
 * ``log_stream``: the replication stream of a log, read once: its facts, where files are missing, what is damaged
-* ``logical_content``: the logical content of an entry of the replication stream: what is the same on every node of a
-  group
 * ``record_diff``: the records of two environments side by side, by database and key
 * ``recovery_estimate``: the cost of a recovery, estimated from the end of the log and a sample
 * ``rollback_report``: a readable report of rollback periods: from the log alone, nested, with the records in each
@@ -29,6 +27,7 @@ Modules:
 * ``statistics``: counting a log by type, file, database or transaction
 * ``stream_diff``: two logs of one group compared entry by entry: the first VLSN at which their streams differ
 * ``survey``: a summary of the control entries of a log, for an operator's first look at an environment
+* ``unread_records``: records after damage in the log, where recovery does not read
 * ``vlsn_find``: finding the entry of a VLSN: the nearest mapping of the index, then a forward read of the log
 * ``vlsn_map``: VLSNs per log file, and the gaps between them, from the log itself
 """

@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 from engine.errors import FormatError
 from engine.events import SILENT, Listener
+from engine.format.logical_content import first_difference, logical_content
 from engine.format.lsn import NULL_LSN, file_of, offset_of
 from engine.format.stream_facts import StreamFacts
 from engine.format.vlsn import NULL_VLSN
-from engine.inspect.logical_content import first_difference, logical_content
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles
 from engine.log.scan import scan_log

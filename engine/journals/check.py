@@ -120,12 +120,15 @@ def check_journals(
     product: str | None,
     image: int | None = None,
     listener: Listener = SILENT,
+    *,
+    since: int = 0,
 ) -> JournalCheck:
     """Check all journals of one family.
 
     Arguments:
         product: the product whose operations count as known; None: the operations of both.
         image: the id up to which the newest image goes; None if unknown.
+        since: operations and payloads of journals before this id are not read; missing ids are found everywhere.
     """
     tally = _Tally()
     for extent in extents.databases:
@@ -139,7 +142,8 @@ def check_journals(
     progress = Progress(listener, "journals", extents.journals, 1 << 14)
     reader = JournalReader(env, extents)
     tally.findings += _of_damage(env, reader)
-    _read_all(reader, tally, None if extents.family == STAR_MANAGER else codes, product, progress)
+    known = None if extents.family == STAR_MANAGER else codes
+    _read_all(reader, tally, known, product, progress, since)
     tally.findings.sort(key=lambda one: (one.first is None, one.first or 0))
     replayed, stops_at = _replay(extents, tally.findings, image)
     return JournalCheck(
@@ -245,13 +249,18 @@ def _finding(
 
 
 def _read_all(
-    reader: JournalReader, tally: _Tally, codes: frozenset[int] | None, product: str | None, progress: Progress
+    reader: JournalReader,
+    tally: _Tally,
+    codes: frozenset[int] | None,
+    product: str | None,
+    progress: Progress,
+    since: int,
 ) -> None:
-    """Read every journal; nearly all need only a quick test for the usual form: JSON with its length, and zeros after
-    it.
+    """Read every journal from an id on; nearly all need only a quick test for the usual form: JSON with its length, and
+    zeros after it.
     """
     try:
-        for database, raw in reader.raw():
+        for database, raw in reader.raw(since):
             value = raw.value
             tally.journals += 1
             if tally.journals & _TOLD == 0:

@@ -1,7 +1,6 @@
 """Journals that the log holds but recovery does not read, because they come after damage in its last file (D-5).
 
-The log ends at its first bad entry; intact entries after it no longer belong to the environment. Opening the
-environment for writing cuts them off. These journals are therefore read from the log itself, by transaction.
+``engine.inspect.unread_records`` reads them from the log itself, by transaction.
 
 Example: recovery reads journals 1 to 250, the entry of journal 251 is bad, and 252 to 261 follow it with their Commits.
 ``journals`` is 252 to 261, ``destroyed`` is 251, and ``broken_txns`` is 1: the Commit of journal 251 names a bad entry.
@@ -10,23 +9,18 @@ Example: recovery reads journals 1 to 250, the entry of journal 251 is bad, and 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from engine.contents.journals import KEY_BYTES, journal_id, journal_name
 from engine.db.environment import Environment
 from engine.errors import FormatError
 from engine.format.codecs import Record
 from engine.format.entry.ln import LN
-from engine.format.entry.ln_content import NameLN
-from engine.format.entry.txn_end import TxnEnd
-from engine.format.entry_types import COMMIT, NAME_LNS, TXN_ENDS, USER_LNS
-from engine.format.lsn import NULL_LSN
+from engine.inspect.unread_records import UnreadRecord, read_unread
 from engine.journals.extents import MOST_HOLES, IdRange, JournalExtents
-from engine.log.entry import Damage, LogEntry
+from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.scan import scan_log
-
-_WANTED: Final = USER_LNS | NAME_LNS | TXN_ENDS
 
 
 class UnseenJournal(NamedTuple):
@@ -77,20 +71,40 @@ def read_unseen(env: Environment, extents: JournalExtents) -> UnseenJournals | N
     Raises:
         StorageError: a log file cannot be read.
     """
-    engine = env.engine
-    tail, recovery = engine.tail, engine.recovery
-    if tail is None or not tail.commits_at_risk:
+
+    def is_journal(database: str, record: LN) -> bool:
+        named = journal_name(database)
+        return (
+            named is not None
+            and named.family == extents.family
+            and record.data is not None
+            and len(record.key) == KEY_BYTES
+        )
+
+    tail = env.engine.tail
+    unread = read_unread(env, is_journal) if tail is not None and tail.commits_at_risk else None
+    if unread is None:
         return None
-    storage = engine.storage
-    log = scan_log(storage, list_log_files(storage), types=_WANTED, marker=True)
-    walk = _Walk(env, extents, tail.end_lsn)
-    # Begin at firstActive: a transaction that spans the damage may have begun before the last checkpoint, but not
-    # before its firstActive.
-    first = recovery.first_active_lsn
-    for item in log.between(log.place_after(first) if first != NULL_LSN else NULL_LSN).entries():
-        walk.take(item)
-    found = walk.result()
-    return UnseenJournals(tail.end_lsn, found, _destroyed(extents, found), walk.broken)
+    last = extents.last if extents.last is not None else -1
+    # The latest version of each id counts. A journal before the damage may have lost its Commit to it.
+    journals = {journal_id(one.key): _journal(one, is_committed=True) for one in unread.committed}
+    for one in unread.suspects:
+        if journal_id(one.key) > last:
+            journals.setdefault(journal_id(one.key), _journal(one, is_committed=False))
+    found = tuple(journals[number] for number in sorted(journals))
+    return UnseenJournals(unread.damage_lsn, found, _destroyed(extents, found), unread.broken_txns)
+
+
+def _journal(one: UnreadRecord, *, is_committed: bool) -> UnseenJournal:
+    return UnseenJournal(
+        id=journal_id(one.key),
+        database=one.database,
+        lsn=one.lsn,
+        vlsn=one.vlsn,
+        txn=one.txn,
+        time_ms=one.time_ms,
+        committed=is_committed,
+    )
 
 
 def read_values(env: Environment, journals: list[UnseenJournal]) -> Iterator[tuple[UnseenJournal, bytes]]:
@@ -101,80 +115,6 @@ def read_values(env: Environment, journals: list[UnseenJournal]) -> Iterator[tup
         entry = log.entry_at(one.lsn)
         record = _record(entry) if entry is not None else None
         yield one, record.data if isinstance(record, LN) and record.data is not None else b""
-
-
-class _Walk:
-    """Collects journals by transaction while the log is read from before the damage to its last byte."""
-
-    def __init__(self, env: Environment, extents: JournalExtents, end_lsn: int) -> None:
-        self._family = extents.family
-        self._last = extents.last if extents.last is not None else -1
-        self._end_lsn = end_lsn
-        catalog = env.engine.catalog
-        self._names = {db_id: name for name, db_id in catalog.names()}
-        self._open: dict[int, list[UnseenJournal]] = {}
-        self._broken_open: set[int] = set()
-        self._damages: list[tuple[int, int]] = []
-        self._found: dict[int, UnseenJournal] = {}
-        self.broken = 0
-
-    def take(self, item: LogEntry | Damage) -> None:
-        """Add the next entry or damage of the log."""
-        if isinstance(item, Damage):
-            if item.lsn >= self._end_lsn:
-                self._damages.append((item.lsn, item.end_lsn))
-            return
-        record = None if item.invisible else _record(item)
-        if isinstance(record, TxnEnd):
-            self._end(item, record)
-        elif isinstance(record, LN) and isinstance(record.content, NameLN):
-            # Take the name from the log: a database that was created after the damage is in no tree.
-            self._names.setdefault(record.content.db_id, record.key.decode("utf-8", "replace"))
-        elif isinstance(record, LN):
-            self._ln(item, record)
-
-    def result(self) -> tuple[UnseenJournal, ...]:
-        """The journals found, ascending by id."""
-        for journals in self._open.values():
-            for one in journals:
-                # After the damage, an entry without a Commit was uncommitted; before it, the damaged bytes may be its
-                # Commit.
-                if one.lsn < self._end_lsn and one.id > self._last:
-                    self._found.setdefault(one.id, one)
-        return tuple(self._found[number] for number in sorted(self._found))
-
-    def _ln(self, entry: LogEntry, record: LN) -> None:
-        if record.txn_id is not None and self._is_bad(record.last_lsn):
-            self._broken_open.add(record.txn_id)
-        named = journal_name(self._names.get(record.db_id, ""))
-        if named is None or named.family != self._family or record.data is None or len(record.key) != KEY_BYTES:
-            return
-        one = UnseenJournal(
-            id=journal_id(record.key),
-            database=self._names[record.db_id],
-            lsn=entry.lsn,
-            vlsn=entry.vlsn,
-            txn=record.txn_id,
-            time_ms=None,
-            committed=record.txn_id is None,
-        )
-        if record.txn_id is not None:
-            self._open.setdefault(record.txn_id, []).append(one)
-        elif entry.lsn >= self._end_lsn:
-            self._found[one.id] = one
-
-    def _end(self, entry: LogEntry, record: TxnEnd) -> None:
-        journals = self._open.pop(record.id, [])
-        broken = self._is_bad(record.last_lsn) or record.id in self._broken_open
-        self._broken_open.discard(record.id)
-        if entry.lsn < self._end_lsn or entry.type_number != COMMIT:
-            return
-        self.broken += broken
-        for one in journals:
-            self._found[one.id] = one._replace(time_ms=record.time, committed=True)
-
-    def _is_bad(self, lsn: int) -> bool:
-        return any(first <= lsn < end for first, end in self._damages)
 
 
 def _record(entry: LogEntry) -> Record | None:

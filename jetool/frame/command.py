@@ -70,6 +70,7 @@ class Command(click.Command):
             read.
         writes: whether it changes an environment.
         names_end: whether its result states the end of the log.
+        any_directory: whether the command itself looks at what a directory is.
         home: returns the directory of the environment, which ENV names or contains.
     """
 
@@ -81,6 +82,7 @@ class Command(click.Command):
     check: Callable[..., None] | None = None
     writes: bool = False
     names_end: bool = False
+    any_directory: bool = False
     home: Callable[[str], str] = str
 
     def get_short_help_str(self, limit: int = 45) -> str:
@@ -251,7 +253,7 @@ class Command(click.Command):
         """
         own = self.callback
         assert own is not None
-        if "env" not in values:
+        if "env" not in values or self.any_directory:
             return own
         # For ``create`` the directory is still empty, so its kind cannot be detected.
         if self.kind_option is not None:
@@ -329,6 +331,7 @@ def command(
     check: Callable[..., None] | None = None,
     writes: bool = False,
     names_end: bool = False,
+    any_directory: bool = False,
 ) -> Callable[[Callable[Concatenate[Run, P], int]], Command]:
     """Turn a function into a command. Put this decorator above the function's own options.
 
@@ -344,6 +347,7 @@ def command(
         check: called with the arguments of the function before the environment is read; raises UsageError.
         writes: whether it changes an environment although it lacks the feature ``write``.
         names_end: whether its result states the end of the log, so that no message about a growing log is needed.
+        any_directory: whether it takes directories of any kind, and looks itself at what each is.
 
     Returns:
         A decorator. The function gets a ``Run`` and its own parameters, and returns the exit code.
@@ -355,6 +359,7 @@ def command(
         made.formats, made.examples = tuple(formats), tuple(examples)
         made.exits, made.outputs, made.kind_option = dict(exits), outputs, kind_option
         made.check, made.writes, made.names_end = check, writes or "write" in features, names_end
+        made.any_directory = any_directory
         if isinstance(parent, CommandGroup):
             made.home = parent.home
         if parent is not None:

@@ -188,7 +188,7 @@ def test_markdown_as_roff() -> None:
 # What the runbook says of each symptom, on an environment that has it: the exit codes of its commands, in order. Those
 # that need Spark, or running nodes, are not run.
 WALKS = {
-    "First": ("je-17/corrupt-middle", [1, 1]),
+    "First": ("je-17/corrupt-middle", [1, 1, 1]),
     "After a crash or a loss of power": ("je-17/torn-cut-mid", [0]),
     "Committed work after damage": ("je-17/corrupt-middle", [1, 1, 1, 6]),
     "A log file is missing": ("je-17/corrupt-middle", [1, 1]),

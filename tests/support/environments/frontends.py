@@ -25,6 +25,7 @@ Journals = Mapping[int, bytes]
 # 2026-11-21T00:00:00Z, and how far the clock goes from one journal of it to the next.
 CLOCK_MS = 1_795_219_200_000
 CLOCK_EVERY = 10
+NODE = "fe1_9010_1700000000000"
 
 
 def json_of(value: Any) -> bytes:
@@ -65,7 +66,7 @@ def write_frontend(
     config = EnvironmentConfig(create=True, node_max_entries=node_max, replicated=replicated)
     with Environment(place, config) as env:
         if replicated:
-            form_group(env, "PALO_JOURNAL_GROUP", "fe1_9010_1", "localhost", 5001)
+            form_group(env, "PALO_JOURNAL_GROUP", NODE, "localhost", 5001)
         for name, values in databases.items():
             with env.create_database(name, DatabaseOptions(max_entries=node_max)) as db:
                 rest = iter(values.items())
@@ -128,7 +129,7 @@ def write_images(meta: Path, images: Iterable[int], role: str = "FOLLOWER") -> N
     """The directory ``image`` of a frontend."""
     directory = meta / "image"
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / "ROLE").write_text(f"#Sat Nov 21 10:00:00 UTC 2026\nrole={role}\nname=fe1_9010_1700000000000\n")
+    (directory / "ROLE").write_text(f"#Sat Nov 21 10:00:00 UTC 2026\nrole={role}\nname={NODE}\n")
     (directory / "VERSION").write_text("clusterId=1234567\ntoken=5b6e\n")
     for image in images:
         (directory / f"image.{image}").write_bytes(b"image")

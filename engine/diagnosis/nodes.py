@@ -1,0 +1,194 @@
+"""Several directories side by side: the nodes of each group, and the one to start from.
+
+Groups are told apart by name and UUID. Frontends are compared by their journals (``engine.journals.compare``), other
+nodes by their streams (``engine.vlsn.compare``): the node with the highest DTVLSN, then the highest VLSN of a
+transaction, as in an election of JE. Only nodes that can start are candidates, if there are any.
+
+Example: three frontends; the second has a flipped bit before ten journals, which the others have: start from the first;
+the second is behind by eleven journals.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from typing import Final, NamedTuple
+
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.diagnosis.frontend import image_directory
+from engine.diagnosis.record import FRONTEND, NO, Diagnosis, Step
+from engine.diagnosis.steps import READS
+from engine.errors import JetoolError
+from engine.events import SILENT, Listener
+from engine.format.stream_facts import StreamFacts
+from engine.inspect.log_stream import read_stream
+from engine.journals.compare import NodeJournals, NodeStanding, compare_nodes
+from engine.journals.extents import read_epochs, read_extents
+from engine.journals.metadata import read_metadata
+from engine.journals.reader import JournalReader
+from engine.log.files import list_log_files
+from engine.storage.disk import DiskStorage
+from engine.vlsn.compare import AHEAD, BEHIND, IDENTICAL, IN_STEP, compare
+
+START: Final = "start"
+SAME: Final = "same"
+IS_BEHIND: Final = "behind"
+IS_AHEAD: Final = "ahead"
+FORKED: Final = "forked"
+CANNOT_START: Final = "cannot start"
+NOT_COMPARED: Final = "not compared"
+STANDINGS: Final = (START, SAME, IS_BEHIND, IS_AHEAD, FORKED, CANNOT_START, NOT_COMPARED)
+_DIFFERENT: Final = (IS_BEHIND, IS_AHEAD, FORKED)
+
+JOURNALS: Final = "journals"
+STREAM: Final = "stream"
+BASES: Final = (JOURNALS, STREAM)
+
+
+class NodeRank(NamedTuple):
+    """A node compared with the one to start from.
+
+    Attributes:
+        standing: of ``STANDINGS``.
+        last: its last journal, or the VLSN of its last transaction; None if it was not read.
+        behind: journals, or transactions, that the one to start from has and this one lacks.
+        own: those that only this one has: they are lost, so look at them first.
+    """
+
+    path: str
+    node: str | None
+    standing: str
+    last: int | None
+    behind: int
+    own: int
+
+
+class NodeChoice(NamedTuple):
+    """The nodes of one group.
+
+    Attributes:
+        basis: of ``BASES``.
+        start: the directory to start from; None if none can start.
+        problem: why they were not compared; empty if they were.
+        steps: the commands that show the differences.
+    """
+
+    group: str
+    group_uuid: str
+    basis: str
+    start: str | None
+    ranks: tuple[NodeRank, ...]
+    problem: str
+    steps: tuple[Step, ...]
+
+
+def choose_nodes(found: Sequence[Diagnosis], listener: Listener = SILENT) -> list[NodeChoice]:
+    """Compare the nodes of each group that has more than one of the directories."""
+    groups: dict[tuple[str, str], list[Diagnosis]] = {}
+    for one in found:
+        if one.identity.group_uuid is not None:
+            groups.setdefault((one.identity.group or "", one.identity.group_uuid), []).append(one)
+    return [_choice(name, uuid, nodes, listener) for (name, uuid), nodes in groups.items() if len(nodes) > 1]
+
+
+def _choice(group: str, group_uuid: str, nodes: list[Diagnosis], listener: Listener) -> NodeChoice:
+    able = [one for one in nodes if one.can_start != NO]
+    basis = JOURNALS if all(one.identity.application == FRONTEND for one in nodes) else STREAM
+    start: str | None = None
+    ranks: list[NodeRank] = []
+    problem = ""
+    try:
+        if able:
+            start, ranks = (_by_journals if basis == JOURNALS else _by_stream)(able, listener)
+    except JetoolError as error:
+        problem = str(error)
+        ranks = [_rank(one, NOT_COMPARED) for one in able]
+    ranks += [_rank(one, CANNOT_START) for one in nodes if one.can_start == NO]
+    order = [one.path for one in nodes]
+    return NodeChoice(
+        group=group,
+        group_uuid=group_uuid,
+        basis=basis,
+        start=start,
+        ranks=tuple(sorted(ranks, key=lambda one: order.index(one.path))),
+        problem=problem,
+        steps=tuple(_steps(basis, start, [one.path for one in ranks if one.standing in _DIFFERENT])),
+    )
+
+
+def _steps(basis: str, start: str | None, different: list[str]) -> Iterator[Step]:
+    if start is None or not different:
+        return
+    if basis == JOURNALS:
+        paths = " ".join(map(shlex.quote, (start, *different)))
+        purpose = "the journals that only one of them has, and the procedure of the vendor, step by step"
+        yield Step(f"jetool journal compare {paths}", purpose, READS)
+        return
+    for path in different:
+        command = f"jetool diff {shlex.quote(start)} {shlex.quote(path)}"
+        yield Step(command, "the first difference, and what each has that the other lacks", READS)
+
+
+def _rank(one: Diagnosis, standing: str, last: int | None = None, behind: int = 0, own: int = 0) -> NodeRank:
+    return NodeRank(path=one.path, node=one.identity.node, standing=standing, last=last, behind=behind, own=own)
+
+
+def _by_journals(nodes: list[Diagnosis], listener: Listener) -> tuple[str, list[NodeRank]]:
+    with ExitStack() as stack:
+        sides = []
+        for one in nodes:
+            env = stack.enter_context(Environment(one.path, EnvironmentConfig(read_only=True), listener))
+            own = read_extents(env)[0]
+            files = read_metadata(DiskStorage(image_directory(one.path)))
+            first = own.first or 0
+            sides.append(
+                NodeJournals(
+                    name=one.path,
+                    reader=JournalReader(env, own),
+                    first=first,
+                    last=own.last if own.last is not None else first - 1,
+                    epoch=read_epochs(env).highest,
+                    may_lead=files is None or files.role != "OBSERVER",
+                )
+            )
+        found = compare_nodes(sides, listener)
+    ranks = []
+    for side in found.nodes:
+        standing = START if side.node == found.start else _journal_standing(side)
+        ranks.append(_rank(nodes[side.node], standing, sides[side.node].last, side.behind, side.own))
+    return nodes[found.start].path, ranks
+
+
+def _journal_standing(one: NodeStanding) -> str:
+    if one.parting.fork is not None or (one.own and one.behind):
+        return FORKED
+    if one.own:
+        return IS_AHEAD
+    return IS_BEHIND if one.behind else SAME
+
+
+def _by_stream(nodes: list[Diagnosis], listener: Listener) -> tuple[str, list[NodeRank]]:
+    facts = []
+    for done, one in enumerate(nodes):
+        listener.step("streams", done, len(nodes))
+        disk = DiskStorage(one.path)
+        facts.append(read_stream(disk, list_log_files(disk)).facts)
+    start = max(range(len(nodes)), key=lambda at: _election(facts[at]))
+    ranks = []
+    for one, mine in zip(nodes, facts, strict=True):
+        if one is nodes[start]:
+            ranks.append(_rank(one, START, _election(mine)[1]))
+            continue
+        found = compare(mine, facts[start])
+        standing = {IDENTICAL: SAME, IN_STEP: SAME, AHEAD: IS_AHEAD, BEHIND: IS_BEHIND}.get(found.relation, FORKED)
+        behind, own = found.other_surplus.ended, found.surplus.ended
+        ranks.append(_rank(one, standing, _election(mine)[1], behind, own))
+    return nodes[start].path, ranks
+
+
+def _election(facts: StreamFacts) -> tuple[int, int]:
+    """DTVLSN and VLSN of the last transaction end, as JE ranks nodes in an election."""
+    last = next((point for point in reversed(facts.sync_points) if point.is_txn_end), None)
+    return (0, 0) if last is None else (last.dtvlsn, last.vlsn)

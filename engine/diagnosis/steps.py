@@ -1,0 +1,170 @@
+"""The next commands, in order, with the real paths filled in and what each risks."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from engine.diagnosis import rules
+from engine.diagnosis.record import FRONTEND, JOURNAL, LDAP, NO, NOSQL, UNKNOWN, Loss, Step
+from engine.errors import plural
+from engine.verify import log_rules, repairs
+
+READS: Final = "reads only"
+# What the steps write stands beside the directory, under its name with these endings.
+COPY: Final = ".copy"
+SAVED: Final = ".saved"
+_NEW_DIRECTORY: Final = "writes a new directory; the old one is only read"
+# Reasons that need the data to be saved first.
+_DAMAGED: Final = frozenset(
+    rule.code for rule in (rules.NOT_OPENED, rules.HALTS, log_rules.MARKER, log_rules.RESTORE_ASKED)
+)
+_SAVED_AS: Final = {FRONTEND: "", LDAP: " --as ldif", NOSQL: " --as ndjson --decode nosql"}
+
+
+class StepFacts(NamedTuple):
+    """What the steps depend on.
+
+    Attributes:
+        codes: of reasons that are errors.
+        damage: where the log is damaged; empty if it is not, or elsewhere.
+        last_file: path of the last log file.
+    """
+
+    path: str
+    application: str
+    can_start: str
+    codes: frozenset[str]
+    loss: Loss
+    damage: str
+    last_file: str
+
+
+def steps_for(facts: StepFacts) -> tuple[Step, ...]:
+    """The steps for a JE environment; none if it can start and loses nothing."""
+    return tuple(_steps(facts))
+
+
+def _steps(facts: StepFacts) -> Iterator[Step]:
+    codes, env = facts.codes, shlex.quote(facts.path)
+    if rules.LOCKED.code in codes:
+        yield Step(f"jetool info {env} --quick", "look again after that process was stopped", READS)
+        return
+    if repairs.RULE.code in codes:
+        yield Step(f"jetool undo {env}", "take the interrupted repair back", "restores the saved bytes")
+        return
+    if facts.can_start == UNKNOWN:
+        yield Step(f"jetool verify {env}", "what cannot be read", READS)
+        return
+    yield from _of_machine(facts, env)
+    damaged = facts.can_start == NO and _DAMAGED & codes
+    # Damage in the log that opening does not meet.
+    elsewhere = any(code.startswith(("JE-", "DRB-")) for code in codes)
+    if facts.loss.in_words() or damaged or elsewhere:
+        yield copy_step(facts.path)
+        yield from _look_at_loss(facts, env)
+        yield from _rescue(facts, env)
+    yield from _of_frontend(facts, env)
+
+
+def copy_step(path: str) -> Step:
+    """Copying the directory, before anything writes to it."""
+    target = shlex.quote(path.rstrip("/") + COPY)
+    return Step(f"cp -a {shlex.quote(path)} {target}", "keep the files as they are now", "takes as much room again")
+
+
+def _of_machine(facts: StepFacts, env: str) -> Iterator[Step]:
+    """What is wrong around the log."""
+    codes = facts.codes
+    if rules.PERMISSIONS.code in codes:
+        last = shlex.quote(os.path.join(facts.path, facts.last_file))
+        yield Step(f"chown -R --reference={last} {env}", "give the files to the owner of the log", "changes owners")
+        yield Step(f"chmod -R u+rwX {env}", "let the owner read and write them", "changes permissions")
+    if rules.DISK.code in codes:
+        yield Step(f"jetool space {env} --why", "what takes the room, and why it is kept", READS)
+        yield Step(
+            f"jetool clean {env}", "give room back while the application is stopped", "deletes cleaned log files"
+        )
+    if rules.OLDER_LOG.code in codes or any(code.startswith("JE-OPEN") for code in codes):
+        yield Step(f"jetool recover {env}", "convert duplicates and deltas of JE 3 and 4", "jetool undo takes it back")
+
+
+def _look_at_loss(facts: StepFacts, env: str) -> Iterator[Step]:
+    names, loss = facts.loss.names, facts.loss
+    journals = [one.name.partition("-")[0] for one in names if one.kind == JOURNAL]
+    if log_rules.MARKER.code in facts.codes:
+        yield Step(f"jetool info {env} --quick --fields restore_required", "why the marker was set", READS)
+    if journals:
+        yield Step(f"jetool journal show {env} {journals[0]}..", "read the journals that would be lost", READS)
+    elif loss.commits or loss.records:
+        yield Step(f"jetool dump-log {env} --from {facts.damage} --data", "read what stands after the damage", READS)
+    if {log_rules.MISSING_NEEDED.code, log_rules.MISSING_UNKNOWN.code} & facts.codes:
+        yield Step(f"jetool missing {env}", "list what stood only in the missing files", READS)
+    elif not loss.commits:
+        yield Step(f"jetool verify {env} --data", "name every record that cannot be read", READS)
+
+
+def _rescue(facts: StepFacts, env: str) -> Iterator[Step]:
+    loss = facts.loss
+    saved = shlex.quote(facts.path.rstrip("/") + SAVED)
+    form = _SAVED_AS.get(facts.application, "")
+    yield Step(
+        f"jetool salvage {env} --to {saved}{form}",
+        "save the newest committed version of every record, if there is neither a backup nor a replica",
+        _NEW_DIRECTORY,
+    )
+    if loss.commits or loss.records or rules.HALTS.code in facts.codes:
+        what = loss.in_words() or "the commits after the damage"
+        yield Step(
+            f"jetool recover {env} --accept-loss",
+            "open the log without them, as JE does silently",
+            f"gives up {what}; their bytes are saved, and jetool undo {env} brings them back",
+        )
+    if log_rules.MARKER.code in facts.codes:
+        yield Step(
+            f"rm {shlex.quote(os.path.join(facts.path, '7fffffff.jdb'))}",
+            "only when the cause was repaired: remove the marker",
+            "JE opens a half-restored environment without a word",
+        )
+
+
+def _of_frontend(facts: StepFacts, env: str) -> Iterator[Step]:
+    codes = facts.codes
+    if {rules.NOT_MEMBER.code, rules.WRONG_ROLE.code, rules.NO_ROLE.code} & codes:
+        role = shlex.quote(os.path.join(os.path.dirname(facts.path.rstrip("/")), "image", "ROLE"))
+        yield Step(f"jetool group show {env}", "the members, as the group knows them", READS)
+        yield Step(f"cat {role}", "the node that this directory takes itself for", READS)
+    if rules.REPLAY_STOPS.code in codes:
+        yield Step(f"jetool journal check {env}", "every journal that stops the frontend, and what to do", READS)
+
+
+def derby_steps(facts: StepFacts) -> tuple[Step, ...]:
+    """The steps for a Derby database."""
+    return tuple(_derby(facts))
+
+
+def _derby(facts: StepFacts) -> Iterator[Step]:
+    database, loss = shlex.quote(facts.path), facts.loss
+    if rules.LOCKED.code in facts.codes:
+        yield Step(f"jetool info {database}", "look again after that process was stopped", READS)
+        return
+    if "DRB-REPAIR-001" in facts.codes:
+        yield Step(f"jetool undo {database}", "take the interrupted repair back", "restores the saved bytes")
+        return
+    if rules.PERMISSIONS.code in facts.codes:
+        yield from _of_machine(facts, database)
+    if not (facts.codes - {rules.PERMISSIONS.code} or loss.in_words()):
+        return
+    yield copy_step(facts.path)
+    yield Step(f"jetool verify {database}", "check every page of every table too", READS)
+    if loss.commits:
+        yield Step(f"jetool dump-log {database}", "read the log, with what stands after its end", READS)
+        yield Step(
+            f"jetool recover {database} --accept-loss",
+            "start without them, as Derby does silently",
+            f"gives up {plural(loss.commits, 'commit')}; the bytes are saved, and jetool undo {database} restores them",
+        )
+    elif facts.can_start == NO:
+        yield Step(f"jetool recover {database} -n", "what recovery needs and does not find", READS)

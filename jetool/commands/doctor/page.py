@@ -1,0 +1,164 @@
+"""The text of a diagnosis: the verdict first, then what it rests on, what is lost, and what to run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final
+
+from engine.diagnosis.nodes import START, NodeChoice
+from engine.diagnosis.record import DATABASE, DN, JOURNAL, KEY, YES, Diagnosis, Identity, LostName, Step
+from engine.errors import plural
+from engine.verify.report import NOTE
+from jetool.output.shape import Style, to_text
+from jetool.output.text import fold, heading
+
+# Names that are printed of each kind and database; JSON has more.
+_MOST_NAMES: Final = 12
+_MOST_REASONS: Final = 12
+_LABEL: Final = 12
+_LABELS: Final = ("is", "node", "group", "log", "journals", "not checked")
+_COMMAND: Final = re.compile(r"  \d+\. ")
+_KINDS: Final = {DN: "DN"}
+
+
+def page(found: Sequence[Diagnosis], groups: Sequence[NodeChoice], verdict: str, style: Style) -> str:
+    """The whole text. With one directory its first line is the verdict."""
+    lines = [f"can start: {_clean(verdict)}" if len(found) == 1 else _clean(verdict)]
+    if len(found) > 1:
+        lines += [f"  {_clean(one.path)}: can start: {_clean(one.verdict)}" for one in found]
+    for group in groups:
+        lines += ["", *_group(group, style)]
+    for one in found:
+        lines += ["", *_directory(one, style)]
+    return "\n".join(_folded(line, style) for line in lines)
+
+
+def _folded(line: str, style: Style) -> str:
+    """A line that fits the terminal; a command stays whole, so that it can be copied."""
+    if _COMMAND.match(line):
+        return line
+    return fold(line, style.width, _LABEL + 2 if line[2 : 2 + _LABEL].strip() in _LABELS else 2)
+
+
+def _clean(text: str) -> str:
+    return to_text("text", text)
+
+
+def _line(label: str, text: str) -> str:
+    return f"  {label:<{_LABEL}}  {text}"
+
+
+def _directory(one: Diagnosis, style: Style) -> Iterator[str]:
+    yield heading(_clean(one.path), style)
+    yield from _identity(one, style)
+    told = [reason for reason in one.reasons if reason.severity != NOTE]
+    notes = [reason for reason in one.reasons if reason.severity == NOTE]
+    if told or notes:
+        yield heading("why", style)
+    for reason in [*told, *notes][:_MOST_REASONS]:
+        place = ", ".join(part for part in (reason.file, reason.place) if part and part not in reason.text)
+        text = f"{reason.severity} {reason.code}  {_clean(reason.text)}" + (f" ({_clean(place)})" if place else "")
+        yield f"  {text}"
+        if reason.severity != NOTE:
+            yield f"    consequence: {_clean(reason.consequence)}"
+            yield f"    remedy: {_clean(reason.remedy)}"
+    if len(one.reasons) > _MOST_REASONS:
+        yield f"  and {len(one.reasons) - _MOST_REASONS} more: jetool verify lists them all"
+    if one.loss.in_words() or one.loss.names:
+        yield heading("lost by starting it" if one.can_start == YES else "lost", style)
+        yield from _loss(one)
+    yield heading("next", style)
+    if not one.steps:
+        yield "  nothing: start it" if one.is_clean else "  see the remedies above"
+    yield from _steps(one.steps)
+    if one.not_checked:
+        yield _line("not checked", _clean(", ".join(one.not_checked)))
+
+
+def _identity(one: Diagnosis, style: Style) -> Iterator[str]:
+    found = one.identity
+    yield _line("is", _clean(found.title))
+    if found.node or found.role:
+        yield _line("node", _clean(", ".join(part for part in (found.node, found.role) if part)))
+    if found.group:
+        members = f", with {', '.join(found.members)}" if found.members else ""
+        yield _line("group", _clean(f"{found.group} {found.group_uuid}{members}"))
+    yield _line("log", _log(found, style))
+    if one.journals is not None:
+        yield _line("journals", f"{one.journals[0]} to {one.journals[1]}")
+
+
+def _log(found: Identity, style: Style) -> str:
+    parts = [plural(found.files, "file"), to_text("size_bytes", found.size_bytes, style)]
+    if found.versions:
+        versions = ", ".join(dict.fromkeys(one.version for one in found.versions))
+        parts.append(f"version {versions} ({found.release})")
+    if found.last_time is not None:
+        parts.append(f"last transaction {to_text('time', found.last_time, style)}")
+    return ", ".join(parts)
+
+
+def _loss(one: Diagnosis) -> Iterator[str]:
+    loss = one.loss
+    if loss.in_words():
+        yield f"  {loss.in_words()}" + (f"; {_clean(loss.evidence)}" if loss.evidence else "")
+    if loss.broken:
+        have = plural(loss.broken, "commit has", "commits have")
+        yield f"  {have} a part in the damaged bytes, which cannot be named"
+    for (kind, db), names in _grouped(loss.names).items():
+        shown = _ranges(names) if kind == JOURNAL else [name.name for name in names]
+        more = f" and {len(shown) - _MOST_NAMES} more" if len(shown) > _MOST_NAMES else ""
+        label = f"{_KINDS.get(kind, kind)}s" + (f" of {db}" if db else "")
+        # A DN has commas of its own.
+        between = ", " if kind in (JOURNAL, KEY) else "; "
+        yield f"  {_clean(label)}: {_clean(between.join(shown[:_MOST_NAMES]))}{more}"
+    if loss.unnamed:
+        yield f"  and {loss.unnamed} more that are not named"
+
+
+def _grouped(names: Iterable[LostName]) -> dict[tuple[str, str | None], list[LostName]]:
+    found: dict[tuple[str, str | None], list[LostName]] = {}
+    for name in names:
+        # Journals follow each other through their databases; a DN stands in several.
+        db = None if name.kind in (JOURNAL, DN, DATABASE) else name.db
+        found.setdefault((name.kind, db), []).append(name)
+    return found
+
+
+def _ranges(names: Sequence[LostName]) -> list[str]:
+    """Journal ids, consecutive ones as ranges: 777, 780-782."""
+    ids = sorted({number for one in names for number in _ids(one.name)})
+    starts = ids[:1] + [after for before, after in pairwise(ids) if after != before + 1]
+    ends = [before for before, after in pairwise(ids) if after != before + 1] + ids[-1:]
+    return [str(first) if first == last else f"{first}-{last}" for first, last in zip(starts, ends, strict=True)]
+
+
+def _ids(name: str) -> range:
+    first, _, last = name.partition("-")
+    # A destroyed range may be as long as a hostile key says; its ends are enough.
+    begin, end = int(first), int(last or first)
+    return range(begin, end + 1) if end - begin < 1 << 16 else range(begin, begin + 1)
+
+
+def _steps(steps: Sequence[Step]) -> Iterator[str]:
+    for number, step in enumerate(steps, start=1):
+        yield f"  {number}. {_clean(step.command)}"
+        yield f"     {_clean(step.purpose)}; risk: {_clean(step.risk)}"
+
+
+def _group(group: NodeChoice, style: Style) -> Iterator[str]:
+    yield heading(_clean(f"group {group.group} {group.group_uuid}: start from {group.start or 'none of these'}"), style)
+    if group.problem:
+        yield f"  not compared: {_clean(group.problem)}"
+    for one in group.ranks:
+        parts = [one.standing if one.standing != START else "start from this one"]
+        if one.last is not None:
+            parts.append(f"ends at {group.basis.removesuffix('s') if group.basis != 'stream' else 'VLSN'} {one.last}")
+        if one.behind:
+            parts.append(f"lacks {one.behind}")
+        if one.own:
+            parts.append(f"has {one.own} that only it has, look at them before they are lost")
+        yield f"  {_clean(one.path)}: {', '.join(parts)}"
+    yield from _steps(group.steps)
