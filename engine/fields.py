@@ -134,7 +134,7 @@ class Field(NamedTuple):
     Attributes:
         name: the JSON key.
         kind: name of a kind, or of a kind of lists.
-        help: its meaning, with units.
+        help: the meaning of the field, with units.
         null: whether it can be null.
         optional: whether it can be left out.
         fields: the fields of a nested ``record`` or of each of ``records``; empty where they vary.
@@ -179,7 +179,7 @@ def record(rec: str = "") -> Callable[[_Class], _Class]:
     """Class decorator: make a named tuple a record that can be printed.
 
     Arguments:
-        rec: its name in NDJSON; omit it for records that occur only inside others.
+        rec: name of the record in NDJSON; omit it for records that occur only inside other records.
     """
 
     def declare(cls: _Class) -> _Class:

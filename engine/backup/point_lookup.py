@@ -40,12 +40,12 @@ def choose(repository: Repository, made: str | None, point: Point | None, listen
     """The backup that is restored.
 
     Arguments:
-        made: its id; None for the newest, or for the oldest that holds the point.
+        made: the id of the backup; None for the newest, or for the oldest that holds the point.
         point: None restores all of it.
 
     Raises:
         NotFoundError: there is no backup, or none holds the point. UsageError: there are backups of several
-            environments, and none is named. RefusedError: files that were in use at the point are in none.
+            environments, and the caller names no backup. RefusedError: files that were in use at the point are in none.
         DamageError, UnsupportedError, StorageError: a file of the backup cannot be read.
     """
     if made is not None:

@@ -143,7 +143,7 @@ class Repository:
         """Add a backup whose files are all stored. The backup is durable on return.
 
         Raises:
-            NotFoundError: one of its files is not stored.
+            NotFoundError: a file of the backup is not stored.
         """
         for file in manifest.files:
             if not self.holds(file):
@@ -189,7 +189,7 @@ class Repository:
             return RepositoryBackup(made, None, str(error))
 
     def latest(self, source: str | None = None) -> Manifest | None:
-        """The newest readable backup, of one source if it is given; None without one."""
+        """The newest readable backup, of ``source`` if that is given; None if there is no such backup."""
         if self.storage.stat(BACKUPS) is None:
             return None
         # There may be hundreds of manifests: read the newest first, and only as far as needed.
@@ -280,7 +280,7 @@ class LogFileStore:
 
     Arguments:
         repository: where to.
-        summing: one thread, that adds pieces to a digest.
+        summing: a thread that adds pieces to a digest.
         pool: runs the syncs; None: each file is finished before the next.
     """
 
@@ -295,7 +295,7 @@ class LogFileStore:
 
         Arguments:
             number: number of the log file.
-            pieces: its bytes, in order.
+            pieces: the bytes of the file, in order.
 
         Raises:
             StorageError: there is no room, or the directory cannot be written; for this file or one before it.
@@ -338,7 +338,7 @@ class LogFileStore:
         """Wait until every file is durable and has its name.
 
         Raises:
-            StorageError: one of them cannot be written.
+            StorageError: a file cannot be written.
         """
         while self._unsettled:
             self._unsettled.popleft().result()

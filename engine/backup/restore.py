@@ -56,10 +56,10 @@ class PlannedFile(NamedTuple):
     """A file of the restored environment.
 
     Attributes:
-        file: its original.
+        file: the original of the file.
         length: how many bytes of it.
         tail: bytes after them: the entry that closes the last file; empty for other files.
-        is_there: it is already in place.
+        is_there: the file is already in place.
     """
 
     file: BackupFile

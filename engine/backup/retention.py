@@ -39,9 +39,9 @@ class PrunePlan(NamedTuple):
     """What is removed.
 
     Attributes:
-        backups: all of them, the oldest first.
+        backups: all backups, the oldest first.
         files: paths of stored files that no backup needs after the removal.
-        size_bytes: their bytes.
+        size_bytes: size of the removed files.
     """
 
     backups: tuple[Kept, ...]
@@ -75,7 +75,7 @@ def kept(manifests: Sequence[Manifest], rule: dict[str, int]) -> list[Kept]:
     """Apply a rule to each backup.
 
     Arguments:
-        manifests: those of one directory, oldest first.
+        manifests: the manifests of one directory, oldest first.
     """
     reasons: dict[str, list[str]] = {one.id: [] for one in manifests}
     for source in dict.fromkeys(one.source for one in manifests):

@@ -138,7 +138,7 @@ class NamingOperations:
         """Give a database another name; its MapLN follows when the transaction has committed (``finish_rename``).
 
         Raises:
-            NotFoundError: no database has that name. RefusedError: it is open; the new name is taken.
+            NotFoundError: no database has that name. RefusedError: the database is open, or the new name is taken.
             UsageError: the new name is reserved.
         """
         _check_name(new)
@@ -356,7 +356,7 @@ def _check_name(name: str) -> None:
     try:
         name.encode("utf-8")
     except UnicodeEncodeError:
-        # JE stores names as UTF-8, so this name would become another one there.
+        # JE stores names as UTF-8, so this name would change in JE.
         shown = name.encode("utf-8", "backslashreplace").decode()
         raise UsageError("a database name is UTF-8", found=shown) from None
     if name.startswith(INTERNAL_PREFIX):

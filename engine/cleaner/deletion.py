@@ -112,7 +112,7 @@ class StreamHead(Protocol):
         """The range of the index."""
 
     def head_limit(self, min_index_size: int) -> int:
-        """The last VLSN that may be removed; NULL_VLSN if none exists."""
+        """The last VLSN that may be removed; NULL_VLSN if no VLSN may be removed."""
 
     def truncate_head(self, delete_end: int, next_file: int) -> bool:
         """Remove VLSNs, durably."""

@@ -129,8 +129,8 @@ def process_file(parts: CleaningParts, file: LogFile, *, count_only: bool = Fals
     """Clean a file, or, with ``count_only``, determine what is needed of it; its state is CLEANED afterwards.
 
     Raises:
-        DamageError: a bad entry in the file, or in the nodes that lead to its records. UnsupportedError: it holds
-            records whose order is not known, or in the form of v6 and v7.
+        DamageError: a bad entry in the file, or in the nodes that lead to its records. UnsupportedError: the file holds
+            records whose order is not known, or records in the form of v6 and v7.
     """
     check = _checked(parts, file)
     totals: dict[int, PairTotals] = {}
@@ -355,7 +355,8 @@ class _Run:
         if slot_lsn == NULL_LSN or node.states[index] & KNOWN_DELETED:
             report.lns_dead += 1
             return -1
-        # Test the lock on the current version: its transaction may abort and restore this one (R-CLN-30).
+        # Test the lock on the current version: its transaction may abort and restore the version in this file
+        # (R-CLN-30).
         if not self._count_only and not node.db.deferred and self.is_locked(slot_lsn):
             self._parts.states.add_pending(PendingLN(lsn, node.db, key))
             report.lns_locked += 1

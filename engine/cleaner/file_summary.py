@@ -38,7 +38,8 @@ class Counters:
     Attributes:
         new_offsets: obsolete offsets since the last FileSummaryLN of the file.
         changed: whether anything was counted since then.
-        last_sequence: sequence number of the file's last FileSummaryLN; -1 if it has none.
+        last_sequence: sequence number of the file's last FileSummaryLN; -1 if the log holds no FileSummaryLN for the
+            file.
     """
 
     __slots__ = (

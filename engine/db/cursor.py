@@ -37,7 +37,7 @@ _AT_A_TIME: Final = 1000
 
 
 class Cursor:
-    """A position in a database; ``Database.cursor`` makes it.
+    """A position in a database, created by ``Database.cursor``.
 
     Arguments:
         handle: the database.

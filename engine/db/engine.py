@@ -61,7 +61,7 @@ class Engine:
 
     Attributes:
         config: as it was opened.
-        stopped: it has been closed or crashed.
+        stopped: the environment has been closed, or has crashed.
         latch, access, node_ids: members of ``ctx``: the latch held during every access to a tree; entries by LSN; ids
             of new nodes.
         ctx, catalog, locks, txns, records, naming, compressor, checkpointer, evictor, utilization: the parts.

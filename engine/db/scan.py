@@ -409,7 +409,7 @@ def walker_of(
     backward: bool = False,
     bound: Key | None = None,
 ) -> RecordWalker:
-    """A walker whose locks follow from the mode and the transaction; without one it reads committed records."""
+    """A walker with the locks of the mode and the transaction; without a transaction it reads committed records."""
     return RecordWalker(engine, state, locker, lock_of(locker, mode), backward=backward, bound=bound)
 
 

@@ -98,7 +98,7 @@ class SecondaryConfig:
 
 
 class SecondaryDatabase:
-    """A handle of a secondary; ``Environment.open_secondary`` makes it. A dependent of its primary.
+    """A handle of a secondary, created by ``Environment.open_secondary``. A dependent of its primary.
 
     Arguments:
         database: the secondary's own records.
@@ -137,7 +137,7 @@ class SecondaryDatabase:
 
     @property
     def database(self) -> Database:
-        """Its own records: secondary key and primary key."""
+        """The entries of the secondary: secondary key and primary key."""
         return self._db
 
     def close(self) -> None:

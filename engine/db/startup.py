@@ -79,7 +79,7 @@ _open_mutex = threading.Lock()
 
 
 class WriterLock:
-    """The exclusive right to change an environment, against other processes and this one.
+    """The exclusive right to change an environment: it excludes other writers in all processes, including this process.
 
     Arguments:
         storage: the environment; the lock file is created if it is missing.
@@ -127,7 +127,7 @@ def lock_for_writing(storage: Storage, config: EnvironmentConfig) -> WriterLock:
 
 
 def lock_for_reading(storage: Storage) -> Lock | None:
-    """Keep other processes' cleaners from deleting files; None if there is no lock file (none is created).
+    """Keep other processes' cleaners from deleting files; None if there is no lock file, which is not created here.
 
     If a cleaner is just deleting files, this waits up to a second. A cleaner deletes only while no reader holds the
     lock.

@@ -8,7 +8,7 @@ from engine.txn.txn import Durability, Txn, TxnState
 
 
 class Transaction:
-    """A transaction of an environment; ``Environment.begin`` makes it.
+    """A transaction of an environment, created by ``Environment.begin``.
 
     As a context manager it commits when the block ends, and aborts when the block raises. If the block catches a lock
     conflict and continues, all its writes are lost: the transaction is aborted, and ``RefusedError`` raised.
@@ -34,7 +34,7 @@ class Transaction:
         """Commit.
 
         Arguments:
-            durability: how durable the commit is before this returns; None takes that of the transaction.
+            durability: how durable the commit is when this call returns; None: the durability of the transaction.
 
         Returns:
             LSN of the Commit; NULL_LSN when nothing was written.
@@ -73,7 +73,7 @@ class Transaction:
                 self.commit()
             finally:
                 if self.state is TxnState.OPEN:
-                    self.abort()  # The group has refused the commit: nothing of it was logged.
+                    self.abort()  # The group has refused the commit: no part of it was logged.
 
 
 def inner_of(txn: Transaction | None) -> Txn | None:

@@ -73,7 +73,7 @@ class CheckpointResult(NamedTuple):
 
     Attributes:
         at: instant of the checkpoint record.
-        redo_lwm, undo_lwm: its low water marks.
+        redo_lwm, undo_lwm: the low water marks of the checkpoint.
         truncation_points: the first log records that clients of the store still need.
         transaction: number of the checkpoint transaction.
         pages: pages written in step 4.
@@ -96,7 +96,7 @@ class DerbyCheckpointer:
 
     Arguments:
         database: the database.
-        log: its log files.
+        log: the log files of the database.
         writer: where records are appended.
         cache: the pages.
         truncation_points: the first log records that clients of the store still need.

@@ -45,7 +45,7 @@ _BLOCK: Final = 4096
 
 
 class LogPlace(NamedTuple):
-    """A record after the last checkpoint, and the checksum record of its group (None: it has none)."""
+    """A record after the last checkpoint, and the checksum record of its group; None if there is no such record."""
 
     record: Record
     guard: Record | None

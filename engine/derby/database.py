@@ -54,9 +54,9 @@ class ControlCopy(NamedTuple):
     """One of the two control files.
 
     Attributes:
-        path: its path below the database directory.
+        path: the path of the file below the database directory.
         present: whether the file exists.
-        control: its content, None if it is absent or invalid.
+        control: the content of the file; None if the file is absent or invalid.
         problem: why it is invalid; None if it is valid or absent.
     """
 
@@ -76,7 +76,7 @@ class Controls(NamedTuple):
 
     @property
     def checkpoint(self) -> int:
-        """Instant of the last checkpoint record, 0 when none is known."""
+        """Instant of the last checkpoint record; 0 if no checkpoint record is known."""
         return self.chosen.checkpoint if self.chosen is not None else instant.NONE
 
 
@@ -126,7 +126,7 @@ class DerbyDatabase:
 
         Raises:
             RefusedError: Derby would not find or start the database.
-            UnsupportedError: its log lies on another device.
+            UnsupportedError: the log of the database is on another device.
         """
         path = self.name(self.service.path or PROPERTIES)
         problem = self.start_problem()

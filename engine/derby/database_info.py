@@ -48,7 +48,7 @@ class OpenTransaction(NamedTuple):
         records: how many records it has, the begin included.
         internal: whether it is rolled back before ordinary transactions.
         prepared: whether it is kept for the transaction manager.
-        global_id: its global name, or None.
+        global_id: the global name of the transaction, or None.
     """
 
     number: int

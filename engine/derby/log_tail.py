@@ -120,7 +120,7 @@ def has_bytes(log: DerbyLogFiles, number: int, position: int) -> bool:
 
 
 def next_valid(log: DerbyLogFiles, number: int, position: int) -> int:
-    """The instant of the first valid record of a file at or after a position, 0 without one."""
+    """The instant of the first valid record of a file at or after a position; 0 if there is no such record."""
     found = next(_search(log, number, position), None)
     return instant.NONE if found is None else found.instant
 

@@ -58,7 +58,7 @@ class ServiceProperties(NamedTuple):
 
     Attributes:
         path: the file, or None.
-        values: its properties; empty when it cannot be read.
+        values: the properties in the file; empty if the file cannot be read.
         problem: why the file is missing or unreadable, else None.
         restored: whether ``service.propertiesold`` counts.
     """

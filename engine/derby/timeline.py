@@ -50,7 +50,7 @@ class TimelineEntry(NamedTuple):
     """A transaction.
 
     Attributes:
-        fate: its begin, end, outcome and number.
+        fate: begin, end, outcome and number of the transaction.
         like: the matching transaction of the diagram, 1 to 5.
         begins: the period in which it begins.
         ends: the period in which it ends; None if it is open.
@@ -71,7 +71,7 @@ class Timeline(NamedTuple):
 
     Attributes:
         undo_lwm, redo_lwm: the marks of the last checkpoint.
-        checkpoint: its record, 0 without a usable one.
+        checkpoint: the checkpoint record; 0 if there is no usable record.
         end: where the log ends.
         not_read: number of transactions that ended before undoLWM.
         entries: the others.

@@ -29,7 +29,7 @@ class XactFate(NamedTuple):
         last: instant of its last record.
         outcome: ``committed``, ``aborted``, ``prepared`` or ``open``.
         internal: whether it is a structure change or a checkpoint (rolled back before all others).
-        global_id: its name for an external transaction manager, or None.
+        global_id: the name of the transaction for an external transaction manager, or None.
         records: number of its records, begin and end included.
         compensations: CLRs among them.
         log_bytes: bytes that they take.

@@ -29,7 +29,7 @@ def bloom_filter(prefix: bytes | None, suffixes: Iterable[bytes]) -> bytes:
     """The filter over the keys that are not in a delta.
 
     Arguments:
-        prefix: the node's key prefix; None without one.
+        prefix: the node's key prefix; None if the node has no prefix.
         suffixes: these keys without the prefix.
     """
     keys = list(suffixes)

@@ -151,7 +151,7 @@ class StreamFacts:
     """Facts of one log file, or of several joined in log order.
 
     Attributes:
-        first, last: VLSNs of the visible replicated entries; NULL_VLSN if there are none.
+        first, last: VLSNs of the visible replicated entries; NULL_VLSN if there are no such entries.
         first_lsn: LSN of the first.
         gaps: missing VLSNs in between (first, last), with the LSN of the entry after the gap.
         sync_points: the sync points of the stream.
@@ -209,7 +209,7 @@ class StreamFacts:
 
     def join(self, later: StreamFacts) -> None:
         """Add the facts of the following part of the log."""
-        # A RollbackStart of the later part reaches back into this one.
+        # A RollbackStart of the later part reaches back into the earlier part.
         if later._cuts_before:
             self._roll_back(later.rolled_back_to)
         if later.first != NULL_VLSN:

@@ -42,7 +42,7 @@ def follow(
             yield item
             position, prev, moved = after, last, True
         following = next((file for file in files.files if file.number > file_of(position)), None)
-        # A later file exists, and this one has no more entries: it is finished.
+        # A later file exists, and this file has no more entries: it is finished.
         if not moved and following is not None:
             position, prev = make_lsn(following.number, 0), -1
         elif not moved:

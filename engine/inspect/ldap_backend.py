@@ -55,7 +55,7 @@ class BackendEntry(NamedTuple):
 
     Attributes:
         base: the base DN that it is under.
-        id: its id; None if the key is not an id.
+        id: id of the entry; None if the key is not an id.
         dn: as stored in the entry, or normalized from dn2id; None if neither has it.
         entry: the decoded entry; None if it cannot be decoded.
     """

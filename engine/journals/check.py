@@ -81,8 +81,8 @@ class JournalCheck(NamedTuple):
         journals: number of journals read.
         padded, padding_bytes: number of journals with zero bytes after their payload, and number of these bytes.
         undecoded: number of payloads in unknown formats; they are not findings.
-        image: the image that replay starts from; None without one.
-        replayed: the ids that can be replayed from there; None if there are none.
+        image: the image that replay starts from; None if there is no image.
+        replayed: the ids that can be replayed from the image; None if no journal can be replayed.
         stops_at: the id at which replay stops; None if it reaches the end.
     """
 

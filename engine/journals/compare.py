@@ -51,7 +51,7 @@ class NodeStanding(NamedTuple):
     Attributes:
         node: index of the node.
         parting: where it diverges from the node to start from.
-        behind: number of journals of the node to start from that this one lacks or has in another version.
+        behind: number of journals of the node to start from that this node lacks, or has in another version.
         own: number of journals that only this node has, or has in another version.
     """
 

@@ -50,7 +50,7 @@ class FoundJournal(NamedTuple):
     """A journal with its database, LSN, transaction and time.
 
     Attributes:
-        database: its database.
+        database: the database of the journal.
         journal: None when the value is too short for one.
         txn: the transaction that wrote it; None if the log no longer records it.
         vlsn: NULL_VLSN outside a stream.
@@ -74,7 +74,7 @@ class JournalReader:
 
     Arguments:
         env: the environment; the caller closes it.
-        extents: its journal databases.
+        extents: the journal databases of the family.
     """
 
     def __init__(self, env: Environment, extents: JournalExtents) -> None:
@@ -144,7 +144,7 @@ class JournalReader:
         return read_unseen(self._env, self._extents)
 
     def read_unseen(self, first: int, last: int) -> Iterator[FoundJournal]:
-        """Journals of a range of ids that recovery does not read, from the log."""
+        """Yield the journals with ids of a range that are in the log, but that recovery does not read."""
         for one, value in read_values(self._env, self.unseen.between(first, last) if self.unseen is not None else []):
             yield FoundJournal(
                 id=one.id,
@@ -159,7 +159,7 @@ class JournalReader:
             )
 
     def clock_before(self, wanted: int) -> int | None:
-        """The time of the newest clock journal before an id; None if none is near enough."""
+        """The time of the newest clock journal before an id; None if no clock journal is near enough."""
         for extent in reversed(self._extents.databases[: bisect_right(self._names, wanted)]):
             with self._env.open_database(extent.name) as db:
                 records = db.items(end=journal_key(wanted), reverse=True)

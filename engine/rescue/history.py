@@ -49,7 +49,7 @@ def lost_at(view: Storage, listener: Listener = SILENT) -> dict[int, LostFile] |
 
 
 def horizon_of(storage: Storage, files: LogFiles, listener: Listener = SILENT) -> int | None:
-    """The oldest end of a checkpoint from which on every needed file exists; None if not even the last has all."""
+    """The oldest end of a checkpoint from which on every needed file exists; None if the last one lacks a file."""
     ends = [
         item.lsn + item.total_bytes
         for item in scan_log(storage, files).entries()

@@ -1,4 +1,4 @@
-"""What JE needs besides an intact log, or would refuse.
+"""What JE needs besides an intact log, and what it would refuse.
 
 The databases are those of the last checkpoint; only logs of JE 3 and 4 are recovered for reading them. Unreadable parts
 give no note, since ``verify`` finds damage.

@@ -76,7 +76,7 @@ class Point(NamedTuple):
     Attributes:
         kind: of ``KINDS``.
         value: an LSN, a VLSN, ms since 1970, an id, a number of Commits; 0 for a matchpoint.
-        text: its original text.
+        text: the text that was parsed.
     """
 
     kind: str
@@ -118,7 +118,7 @@ class Cut(NamedTuple):
         end_lsn: the first byte to remove.
         last_lsn, last_type: the last entry that is kept.
         asked_lsn: position of the point itself: the first byte after the part that it keeps.
-        snapped: why the cut is not at the point; empty if it is.
+        snapped: why the cut is not at the point; empty if it is at the point.
         log_end_lsn: where the log ends now.
     """
 

@@ -56,9 +56,9 @@ class CutContent(NamedTuple):
         entries, size_bytes: totals; damage counts only in bytes.
         commits, aborts: numbers of transactions that ended there.
         records: by database, number of visible records written there, whatever the fate of their transactions.
-        first_vlsn, last_vlsn: first and last VLSN of visible entries; NULL_VLSN without any.
+        first_vlsn, last_vlsn: first and last VLSN of visible entries; NULL_VLSN if no entry has a VLSN.
         first_commit, last_commit: None without a Commit.
-        dtvlsn: the highest durable VLSN that a transaction end there names; 0 without one.
+        dtvlsn: the highest durable VLSN that a transaction end there names; 0 if none is named.
         durable: number of Commits up to that VLSN, which a majority of the group has.
         after_damage: number of Commits after damage in the last file: recovery does not see them, salvage does.
     """
@@ -85,9 +85,9 @@ class TruncationPlan(NamedTuple):
         content: what goes.
         cut_file: the file that the log will end in.
         removed: files after it.
-        last_vlsn: the last VLSN that is kept; NULL_VLSN without one.
+        last_vlsn: the last VLSN that is kept; NULL_VLSN if no VLSN is kept.
         rejoins: whether a replicated node can rejoin its group: ``YES``, or ``BY_RESTORE`` if no place is left at which
-            its stream and another one can be compared; None without replication.
+            the streams of two nodes can be compared; None without replication.
         token: see the module docstring.
     """
 
@@ -109,8 +109,8 @@ def plan_truncation(storage: Storage, point: Point, listener: Listener = SILENT)
     """Plan a truncation; nothing is changed.
 
     Raises:
-        NotFoundError: no such point. RefusedError: no transaction ends before it, the rest would be incomplete, or
-            there is a restore marker.
+        NotFoundError: no such point. RefusedError: no transaction ends before the point, the rest would be incomplete,
+            or there is a restore marker.
         UnsupportedError, StorageError: a file cannot be read.
     """
     files = list_log_files(storage)

@@ -60,8 +60,8 @@ def lost_slots(
 ) -> list[int]:
     """Indexes of the slots of a BIN whose records are lost with their log files.
 
-    An embedded record is whole in its slot (R-TREE-41). The cleaner deletes files whose records have expired or were
-    discarded; these records are not lost.
+    The slot of an embedded record holds the whole record (R-TREE-41). The cleaner deletes files whose records have
+    expired or were discarded; these records are not lost.
 
     Arguments:
         db: a database without sorted duplicates (with them, the slots hold the records).

@@ -44,7 +44,7 @@ class Surplus(NamedTuple):
     """The entries of a node after a matchpoint.
 
     Attributes:
-        first, last: its VLSNs; NULL_VLSN if it has none.
+        first, last: first and last VLSN of the surplus; NULL_VLSN if the surplus has no VLSN.
         commits, aborts: number of transaction ends among them.
         durable_commits: number of commits that a majority has, as far as the node knows (R-SYNC-5).
         earliest: the first commit or abort after the matchpoint, or None.
@@ -76,7 +76,8 @@ class Comparison(NamedTuple):
 
     Attributes:
         relation: from the table above.
-        matchpoint, other_matchpoint: the matchpoint, as each of the two logs describes it; None if none exists.
+        matchpoint, other_matchpoint: the matchpoint, as each of the two logs describes it; None if there is no
+            matchpoint.
         surplus, other_surplus: of each node.
     """
 

@@ -58,7 +58,7 @@ class VLSNIndex:
 
     Arguments:
         database: the flushed buckets.
-        limits: how buckets are filled.
+        limits: limits on the size of buckets.
         cache_size: slots of the log item cache.
     """
 
@@ -104,7 +104,7 @@ class VLSNIndex:
 
         Arguments:
             vlsn, lsn, type_number: the entry.
-            item: its content, for waiting feeders.
+            item: the content of the entry, for waiting feeders.
         """
         with self._mutex:
             # The range first, then the waiters: see ``EntryWaiters``.
@@ -158,7 +158,7 @@ class VLSNIndex:
             Its log item; None if it must be read from the log.
 
         Raises:
-            WaitTimeoutError: it did not arrive within ``timeout_ms`` milliseconds, or the index was closed.
+            WaitTimeoutError: the VLSN was not registered within ``timeout_ms`` milliseconds, or the index was closed.
             JetoolError: other threads wait for a different VLSN; or the environment has become invalid.
         """
         return self._waiters.wait_for(vlsn, timeout_ms)
@@ -244,7 +244,7 @@ class VLSNIndex:
         return True
 
     def head_limit(self, min_index_size: int) -> int:
-        """The highest valid argument of ``truncate_head``; NULL if none exists (R-VLSN-52).
+        """The highest valid argument of ``truncate_head``; NULL if there is no valid argument (R-VLSN-52).
 
         Arguments:
             min_index_size: number of VLSNs that must remain (``je.rep.minVLSNIndexSize``).

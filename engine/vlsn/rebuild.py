@@ -31,8 +31,8 @@ class StreamCollector:
     """Registers the stream of a log, in log order.
 
     Arguments:
-        limits: how buckets are filled.
-        floor: VLSNs before this one are ignored.
+        limits: limits on the size of buckets.
+        floor: lower VLSNs are ignored.
 
     Attributes:
         tracker: buckets and range so far.
@@ -51,7 +51,7 @@ class StreamCollector:
         """Register a visible entry of the stream.
 
         Raises:
-            DamageError: its VLSN is not above the previous one.
+            DamageError: the VLSN of the entry is not above the previous VLSN.
         """
         # The old range began later: earlier entries must not be sent to other nodes.
         if vlsn < self._floor:

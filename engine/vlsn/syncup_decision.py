@@ -135,10 +135,11 @@ def _hard(passed: MatchpointSearch, policy: Policy) -> Decision:
 
 
 class Prediction(NamedTuple):
-    """The predicted outcome if a node joins another one as its replica.
+    """The predicted outcome if a node joins another node as its replica.
 
     Attributes:
-        matchpoint, feeder_matchpoint: the matchpoint, as each of the two logs describes it; None if none exists.
+        matchpoint, feeder_matchpoint: the matchpoint, as each of the two logs describes it; None if there is no
+            matchpoint.
         surplus: the entries that the replica would give up.
         passed: the input of the decision.
     """

@@ -28,7 +28,7 @@ class StoredChanges(NamedTuple):
     Attributes:
         deleted: first VLSNs of the buckets to delete.
         stored: buckets that are new, or replace one that begins at the same VLSN.
-        last_on_disk: last VLSN of the last bucket afterwards; NULL if none is left.
+        last_on_disk: last VLSN of the last bucket afterwards; NULL if no bucket is left.
     """
 
     deleted: list[int]

@@ -26,12 +26,12 @@ _new_range: Final = tuple.__new__
 
 
 def next_vlsn(vlsn: int) -> int:
-    """The VLSN after this one; 1 after NULL."""
+    """The VLSN after ``vlsn``; 1 after NULL."""
     return FIRST_VLSN if vlsn == NULL_VLSN else vlsn + 1
 
 
 def prev_vlsn(vlsn: int) -> int:
-    """The VLSN before this one; NULL before 1."""
+    """The VLSN before ``vlsn``; NULL before 1."""
     return NULL_VLSN if vlsn <= FIRST_VLSN else vlsn - 1
 
 

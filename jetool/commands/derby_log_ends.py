@@ -24,7 +24,7 @@ class LogBounds(NamedTuple):
     Attributes:
         start: the start; None if it cannot be found.
         end: the end; None if the start cannot be found.
-        last: instant of the last record before the end; 0 without one.
+        last: instant of the last record before the end; 0 if there is no such record.
         problem: why the start cannot be found, else None.
     """
 

@@ -75,7 +75,7 @@ class MissingSummary(NamedTuple):
     unknown: Annotated[Int, "numbers whose contents are unknown, since recovery refuses"]
     databases: Annotated[Sequence[Text], "databases that are gone whole"]
     keys: Annotated[Int, "records whose newest version is gone, without those of JE's own databases"]
-    with_older: Annotated[Int, "those of them that have an older version in the log"]
+    with_older: Annotated[Int, "records that have an older version in the log"]
     subtrees: Annotated[Int, "parts of trees that are gone, without those of JE's own databases"]
     subtree_records: Annotated[Int, "records in them, about"]
     internal: Annotated[Int, "records and parts of trees of JE's own databases that are gone"]

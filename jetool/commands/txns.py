@@ -41,7 +41,7 @@ class TxnRow(NamedTuple):
     end_lsn: Annotated[Lsn, "its Commit, Abort or Prepare"]
     time: Annotated[Time | None, "when it ended"]
     records: Annotated[Int, "records that it wrote and that are still in the log"]
-    rolled_back_records: Annotated[Int, "those of them that a rollback took back"]
+    rolled_back_records: Annotated[Int, "records that a rollback undid"]
     bytes: Annotated[SizeBytes, "their entries, with headers"]
     dbs: Annotated[Sequence[Int], "ids of the databases that it wrote to"]
     after_end: Annotated[Bool, "its end stands after a bad entry: recovery does not see it"]

@@ -108,7 +108,7 @@ def resolve(address: Address, storage: Storage, files: LogFiles) -> int:
 
     Raises:
         NotFoundError: the address is ``ckpt`` or ``first-active``, and the log holds no checkpoint.
-        UsageError: it is written as an instant of Derby's log.
+        UsageError: the address is written as an instant of Derby's log.
     """
     if address.is_instant and address.lsn is not None:
         raise UsageError(

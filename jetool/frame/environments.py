@@ -134,7 +134,7 @@ def open_to_read(run: Run, env: str, as_of: Point | None = None) -> Environment:
 
     Arguments:
         run: receives warnings about data that is not visible.
-        env: its directory.
+        env: the directory of the environment.
         as_of: a point of its log; the environment is read as of this point.
 
     Raises:
@@ -296,7 +296,7 @@ def open_to_write(
 
     Arguments:
         run: gives the lock timeout, the backup directory, and whether this is a dry run.
-        env: its directory.
+        env: the directory of the environment.
         config: the configuration for opening it.
         through: wraps the storage of the environment.
         check: compares the user's arguments with the recovered databases, before the first byte changes.

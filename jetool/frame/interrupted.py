@@ -25,7 +25,7 @@ def settle(run: Run, env: str) -> None:
 
     Arguments:
         run: receives a warning about the action.
-        env: its directory.
+        env: the directory of the environment.
 
     Raises:
         RefusedError: as ``settlement.settle``.

@@ -49,7 +49,7 @@ def repairing(run: Run, env: str, command: str, config: EnvironmentConfig) -> It
 
     Arguments:
         run: gives dry run, lock timeout and backup directory.
-        env: its directory.
+        env: the directory of the environment.
         command: the name of the repair for ``undo``.
         config: how it is opened.
 

@@ -26,7 +26,7 @@ class DerbyGroupCommit:
 
     Attributes:
         flushes: syncs so far.
-        waits: number of times that a transaction waited for another one's flush.
+        waits: number of times that a transaction waited for the flush of another transaction.
     """
 
     def __init__(self, core: Core) -> None:
@@ -42,7 +42,8 @@ class DerbyGroupCommit:
             written = None
             try:
                 with self._core.stopping():
-                    # The bytes are taken under the latch; the sync runs without it, so that others can append.
+                    # The bytes are taken under the latch. The sync runs without the latch, so that other threads can
+                    # append.
                     with self._core.latch:
                         written = self._core.writer.write_out()
                     if written is not None:

@@ -81,7 +81,7 @@ class PageStore:
     """An open store.
 
     Arguments:
-        storage: its directory.
+        storage: the directory of the store.
         options: see ``StoreOptions``.
         read_only: recover and work on a view in memory; nothing is locked or changed.
         backup: directory where recovery saves the bytes that it overwrites; None saves nothing.

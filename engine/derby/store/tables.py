@@ -40,8 +40,8 @@ class StoreTable:
 
     Attributes:
         name: its name.
-        heap: its rows.
-        index: its keys.
+        heap: the rows of the table.
+        index: the keys of the table.
         row: location of its row in the catalogue.
     """
 

@@ -69,7 +69,7 @@ class StoreTransaction:
 
     @property
     def number(self) -> int:
-        """Its number in the log."""
+        """The number of the transaction in the log."""
         return self._running.number
 
     @property
@@ -94,7 +94,7 @@ class StoreTransaction:
         """Make a table.
 
         Arguments:
-            name: its name, 1 to 255 bytes of UTF-8.
+            name: the name of the table, 1 to 255 bytes of UTF-8.
             page_bytes: page size: 4096, 8192, 16384 or 32768.
 
         Raises: RefusedError when the name is taken; UsageError when name or size are not possible.

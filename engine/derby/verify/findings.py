@@ -20,7 +20,7 @@ class DerbyFinding(NamedTuple):
         code: stable code such as ``DRB-LOG-002``.
         severity: ``error``, ``warning`` or ``note``.
         file: path below the database directory, or None.
-        instant: log instant as a number, 0 without one.
+        instant: log instant as a number; 0 if the finding has no instant.
         container: container number, or None.
         page: page number, or None.
         message: what is wrong.

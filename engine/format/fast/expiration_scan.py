@@ -1,7 +1,7 @@
 """Selects the entries that may hold expiring records by their first bytes, so that no object is made for the others.
 
 A user's record has a flag for an expiration in its first bytes; a BIN or a delta has its expiration base after a few
-numbers. Entries that are left out have no expiration. Entries that are kept may have none either;
+numbers. Entries that are left out have no expiration. Entries that are kept may lack an expiration too;
 ``cleaner.expiration`` decodes them and decides. A head that does not fit its body is kept, so that the decoder reports
 the error.
 

@@ -1,4 +1,4 @@
-"""All known messages, by their ``word`` (reason, class or code) and by pieces of text that identify them without it."""
+"""All known messages, by ``word`` (reason, class or code) and by pieces of text that identify them without a word."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Sign(NamedTuple):
     """Pieces of text that identify a message without its word.
 
     Attributes:
-        pieces: they occur in this order.
+        pieces: the pieces, in the order in which they occur.
         known: the message.
         place: where they count: ``ANYWHERE``, ``IN_SQL`` or ``IN_DERBY``.
     """

@@ -47,7 +47,7 @@ def cut_short(storage: Storage, files: LogFiles) -> dict[int, int]:
 
 
 def gap_end(storage: Storage, files: LogFiles, damages: Iterable[Damage]) -> int:
-    """The LSN at which the last gap ends; NULL_LSN without one."""
+    """The LSN at which the last gap ends; NULL_LSN if there is no gap."""
     ends = [make_lsn(number + 1, 0) for number in (*files.missing(), *cut_short(storage, files))]
     # An unreadable file is damage of length 0, and so is a broken link; the reason distinguishes them.
     ends += [

@@ -160,7 +160,7 @@ def backup_round(one: Round) -> BackupRound:
 
 
 def lost_text(taken: Taken) -> str | None:
-    """Files that were deleted before any backup held them in full, in words for a message; None if there are none."""
+    """A text about the files that were deleted before any backup held them in full; None if there are no such files."""
     if taken.lost is None:
         return None
     first, last = taken.lost
@@ -244,5 +244,5 @@ def checked_backup(one: BackupCheckup, *, sums_only: bool) -> CheckedBackup:
 
 
 def group_of(manifest: Manifest) -> str | None:
-    """The name of the replication group of a backup; None without one."""
+    """The name of the replication group of a backup; None if the backup has no group."""
     return None if manifest.group is None else manifest.group.name

@@ -159,8 +159,8 @@ def backup_take(
     list is made again. Files that an earlier backup holds are neither read again nor stored twice. Finally the copy is
     recovered in memory as a check.
 
-    With --follow a backup is added whenever the log has grown. It replaces the previous backup if it contains
-    everything in it, so every point in time stays restorable. A run that was killed continues when it is started again.
+    With --follow a backup is added whenever the log has grown. The new backup replaces the previous one if it contains
+    all of it, so every point in time stays restorable. A run that was killed continues when it is started again.
 
     A running JE node is backed up through its own port, by the protocol of JE's network restore and without Java: the
     node begins a new log file, protects the files before it, and sends them with digests. Each backup adds one small

@@ -126,7 +126,7 @@ def _require_readable(database: DerbyDatabase) -> None:
 
 
 def find_place(files: dict[str, bytes], place: str, env: str) -> LogPlace | RecoveryOperation:
-    """The place given by ``--at``. UsageError: it is not a place; NotFoundError: the log has no such place."""
+    """The place given by ``--at``. UsageError: the text is not a place; NotFoundError: the log has no such place."""
     found = _NUMBERED.fullmatch(place)
     kind, name, nth = (found[1], found[2], found[3]) if found else ("end" if place == "end" else "at", place, None)
     if kind in ("entry", "write") and not name.isdigit():

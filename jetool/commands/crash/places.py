@@ -59,7 +59,7 @@ def find_point(points: list[CrashPoint], place: str) -> CrashPoint:
             chosen = chosen[int(found[3]) - 1 : int(found[3])] if int(found[3]) else []
     if not chosen:
         raise NotFoundError(f"the log has no entry for {place!r}", hint="jetool dump-log lists what there is")
-    # Without a number the last of its kind: the one nearest to the end of the log.
+    # Without a number, choose the last place of this kind: the place nearest to the end of the log.
     return chosen[-1]
 
 

@@ -52,7 +52,7 @@ def whole(run: Run, env: str, as_of: Point | None = None) -> ComparedEnvironment
 
 
 def at_point(run: Run, env: str, place: Address) -> ComparedEnvironment:
-    """The environment as of a place: its log ends before the entry there.
+    """The environment as it was at a place: the log ends before the entry at that place.
 
     Raises:
         NotFoundError: there was no environment yet at that place. UsageError: the log begins later. Others as

@@ -51,7 +51,7 @@ class EntryGroup(NamedTuple):
 
 
 def is_plain_text(run: Run) -> bool:
-    """Whether entries are printed as the command's own text lines, which is not so with ``--fields``."""
+    """Whether entries are printed as the command's own text lines; with ``--fields`` they are not."""
     return run.out.format == "text" and not run.out.selected
 
 

@@ -85,7 +85,7 @@ def page_file(run: Run, path: str | None) -> Iterator[FileOutput | None]:
     """The file of the HTML page, created before the work begins; it gets its final name when the block succeeds.
 
     Raises:
-        StorageError: it cannot be written.
+        StorageError: the file cannot be written.
     """
     from jetool.output.sink import FileOutput
 
@@ -115,7 +115,7 @@ def write_dataset(run: Run, directory: str, profiles: Sequence[Profile]) -> None
     """Write the Parquet dataset.
 
     Raises:
-        RefusedError: the directory is not empty. StorageError: it cannot be written.
+        RefusedError: the directory is not empty. StorageError: the file cannot be written.
     """
     from engine.pipeline.tables import write_tables
     from jetool.commands.fleet.tables import fleet_tables

@@ -58,7 +58,7 @@ class LiveGroupOptions(NamedTuple):
     """The options of the command.
 
     Attributes:
-        group: its name, or None.
+        group: the name of the group, or None.
         timeout_s: of each step.
         max_lag: the largest lag that is not a finding; None for no limit.
         clock: measure the clock of the master; with ``force`` also for untested releases.
@@ -88,7 +88,7 @@ def show(run: Run, network: Network, asked: LiveGroupOptions) -> int:
         try:
             code = _once(run, network, asked)
         except JetoolError as error:
-            # A watch continues after errors, so that it shows the group's return.
+            # A watch continues after errors, so that it also shows when the group is back.
             if not asked.every_s or not done:
                 raise
             run.messages.warning(str(error))

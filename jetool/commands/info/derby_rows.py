@@ -42,7 +42,7 @@ class LogFileRow(NamedTuple):
 
     file: Annotated[Text, "log file"]
     bytes: Annotated[SizeBytes, "its size, zeros at the end included"]
-    previous_end: Annotated[Instant, "end of the file before it"]
+    previous_end: Annotated[Instant, "end of the previous file"]
     problem: Annotated[Text | None, "why its header cannot be used"]
 
 

@@ -76,7 +76,8 @@ class _Loss:
         """The cut point: the end of the transaction of the last journal to keep.
 
         Raises:
-            NotFoundError: the journal does not exist. RefusedError: its transaction also wrote later journals.
+            NotFoundError: the journal does not exist. RefusedError: the transaction of the journal also wrote later
+                journals.
         """
         with Environment(storage, EnvironmentConfig(read_only=True)) as env:
             extents = read_extents(env)[0]

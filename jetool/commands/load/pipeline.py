@@ -39,7 +39,7 @@ class LoadRequest(NamedTuple):
         engine: ``spark``, ``local``, or ``auto`` to choose by the sources.
         source_format, delimiter, header: how the sources are read.
         key, value, key_format, data_format, value_format, order_by: how a source record becomes key and data.
-        on_duplicate: which of equal keys stays: ``last``, ``first``, ``error``.
+        on_duplicate: which record stays if several have the same key: ``last``, ``first``, ``error``.
         overwrite: whether records replace existing records with the same keys.
         batch: records per transaction if records are merged into a database.
         partitions: number of writing tasks; None to choose it automatically.

@@ -84,17 +84,17 @@ def recover(
 
     JE (or, for a Derby database, Derby) does the same when it opens the environment. The command examines the log first
     and never prompts, so a runbook can call it without a terminal. It refuses and changes nothing if committed
-    transactions follow the first bad entry of the log, which JE would silently cut off, or if no checkpoint follows
-    damage before the last file, because JE then reads the damaged part unchecked. Every byte that is cut off or changed
-    is saved first, in --backup-dir or in a new directory beside the environment, and jetool undo restores the previous
-    state. With -n everything happens in memory, and notes list settings that JE needs, and reasons why JE would refuse
-    the log. With --estimate the command reads only the end of the log and a sample of 4 MB, and prints the phases of
-    recovery, their bytes and their approximate time.
+    transactions follow the first bad entry of the log: JE would silently cut them off. It also refuses if no checkpoint
+    follows damage before the last file, because JE then reads the damaged part unchecked. Every byte that is cut off or
+    changed is saved first, in --backup-dir or in a new directory beside the environment, and jetool undo restores the
+    previous state. With -n recovery runs in memory only. Notes list the settings that JE needs, and the reasons why JE
+    would refuse the log. With --estimate the command reads only the end of the log and a sample of 4 MB, and prints the
+    phases of recovery, their bytes and their approximate time.
 
     Records outside transactions after a bad entry do not stop recovery: a warning counts them, and the exit code is 6.
 
     Damage before the last checkpoint does not stop recovery, which does not read that part. One warning names the first
-    damaged place; checksums are verified in up to a gigabyte of files, and headers in the rest.
+    damaged place. Checksums are verified in up to a gigabyte of files; in the rest, only headers are.
 
     In a Derby database prepared (XA) transactions are kept. --explain changes nothing: it prints, for each record, what
     recovery does and what textbook ARIES (page LSNs, dirty page table, analysis pass) would do. With --timeline it

@@ -152,9 +152,9 @@ def restore(
     While files are copied, a marker keeps JE and jetool from opening the environment. A restore that was stopped
     continues when it is run again. With --delta the bytes to be removed are saved first, and jetool undo restores them.
 
-    A replicated environment becomes the member that its configuration names: under the old name the same member, which
-    catches up with its group or is rolled back by it; under another name a new member. With --as new it becomes the
-    only member of a new group, as with jetool group reset, before any process can open it.
+    A replicated environment becomes the member that its configuration names. Under its old name it is the same member
+    as before, which catches up with its group or rolls back what the group lacks. Under another name it is a new
+    member. With --as new it becomes the only member of a new group, as with jetool group reset.
     """
     repository, disk = open_repository(dest), DiskStorage(target, follow=False)
     require(JE, disk, COMMAND)
@@ -196,7 +196,7 @@ def _is_there(repository: Repository, chosen: Chosen, disk: DiskStorage, standin
     """Whether the directory already holds the complete result.
 
     Raises:
-        RefusedError: it holds other files, and ``delta`` is not set.
+        RefusedError: the directory holds other files, and ``delta`` is not set.
     """
     # A run that was killed after its last step has left the complete result.
     if not delta and standing != NEW and is_in_place(repository, chosen, disk):

@@ -47,7 +47,7 @@ class RebuiltIndex(NamedTuple):
     """A new index.
 
     Attributes:
-        range, buckets, mappings: its content.
+        range, buckets, mappings: the content of the index.
         gaps: VLSNs that the log lacks, first and last.
         backup, saved_bytes: directory and number of the saved bytes; None and 0 if nothing was saved.
     """

@@ -37,7 +37,7 @@ class FileNumber(NamedTuple):
     """A log file.
 
     Attributes:
-        number: its number.
+        number: the number of the file.
         kind: ``je`` or ``derby`` if the spelling determines the kind, else None.
     """
 
