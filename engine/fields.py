@@ -25,8 +25,8 @@ a kind, ``Lsn``       a value of that kind; the kinds are below, and what they l
 ``Lsn | Absent``      left out where it does not apply (``ABSENT``)
 ``Sequence[Lsn]``     a list
 a record class        a nested record; ``Sequence`` of it: nested records
-``Like(Other)``       in the place of the help: that of the field of the same name in
-                      ``Other``, with its choices
+``Like(Other)``       in the place of the help: help and choices of the field of the same name in
+                      ``Other``
 ``Choices(...)``      after the help: the only texts that occur
 ``Named("from")``     after the help: a name that Python keeps for itself
 ====================  ==================================================================

@@ -143,7 +143,7 @@ class NamingOperations:
         """
         _check_name(new)
         state = self._existing(old, txn)
-        # Write the new name first: if it is taken, the old one is still untouched.
+        # Write the new name first: if it is taken, the old name is still untouched.
         if not self._write_name(new, state.id, _RENAME, txn, PutMode.INSERT_ONLY, None):
             raise RefusedError(f"there is a database of the name {new!r} already")
         self.drop_name(old, state.id, txn)
@@ -158,7 +158,7 @@ class NamingOperations:
             txn.vlsn = vlsn
 
     def truncate(self, name: str, txn: Txn) -> tuple[DatabaseState, DatabaseState]:
-        """Give a name a new, empty database. Returns the old and the new one.
+        """Give a name a new, empty database. Returns the old and the new database.
 
         Raises:
             NotFoundError: no database has that name. RefusedError: it is open.

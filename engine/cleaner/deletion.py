@@ -33,7 +33,7 @@ class Protection:
     """One protection; release it when done, or use it as a context.
 
     Arguments:
-        owner: the protector that it belongs to.
+        owner: the protector that the protection belongs to.
         name: the user of the files.
         first: all files from this number on; -1 for none.
         files: these files.
@@ -196,7 +196,7 @@ class FileDeletion:
         Arguments:
             everything: delete all that may be deleted, even if replicas might still need them.
         """
-        # Another thread is doing this already.
+        # Another thread is deleting files already.
         if not self._mutex.acquire(blocking=False):
             return []
         try:

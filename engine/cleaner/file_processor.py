@@ -485,7 +485,7 @@ class _Run:
             self._ctx.account(node)
 
     def _take_old_delta(self, raw: RawEntry) -> None:
-        """Process a delta up to v8. It does not hold the id of its node, which is found by the key of a slot."""
+        """Process a delta up to v8, which does not hold the id of its node: the node is found by the key of a slot."""
         record = decode_body(raw.type_number, raw.version, raw.body)
         assert isinstance(record, OldDelta)
         self.db_ids.add(record.db_id)

@@ -117,8 +117,8 @@ class Counters:
         """Count an LN of the file as obsolete.
 
         Arguments:
-            size: size of its entry, 0 if not known.
-            offset: its offset, if that has to be recorded; None otherwise.
+            size: size of the entry; 0 if not known.
+            offset: offset of the LN, if it has to be recorded; None otherwise.
         """
         self.changed = True
         self.obsolete_ln_count += 1

@@ -312,7 +312,7 @@ class _Reader:
 
 
 def _place(found: Json, start: int) -> None:
-    """Record the offset of an object that another one refers to."""
+    """Record the offset of an object that another object refers to."""
     if isinstance(found, dict):
         found.setdefault("at", start)
 

@@ -62,7 +62,7 @@ class PendingCatalogChanges(NamedTuple):
 def number_of(database: DerbyDatabase) -> int | None:
     """The container of the catalogue, or None: a page store.
 
-    Without usable properties it is the number that Derby always uses.
+    Without usable properties, the container has the number that Derby always uses.
     """
     if database.is_page_store:
         return None
@@ -138,7 +138,7 @@ def keeps_log(database: DerbyDatabase, cache: PageCache) -> bool:
 
 
 def _bring_up_to_date(cache: PageCache, pending: PendingCatalogChanges) -> None:
-    """Redo the changes, and undo those of losers."""
+    """Redo the changes, and undo the changes of losers."""
     redo = Redo(pending.log, cache)
     for at in pending.changes:
         if at >= pending.redo_lwm:

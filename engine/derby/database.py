@@ -57,7 +57,7 @@ class ControlCopy(NamedTuple):
         path: the path of the file below the database directory.
         present: whether the file exists.
         control: the content of the file; None if the file is absent or invalid.
-        problem: why it is invalid; None if it is valid or absent.
+        problem: why the file is invalid; None if it is valid or absent.
     """
 
     path: str
@@ -67,7 +67,7 @@ class ControlCopy(NamedTuple):
 
 
 class Controls(NamedTuple):
-    """Both control files and the one in use (None: no checkpoint is known)."""
+    """Both control files, and the file in use (None: no checkpoint is known)."""
 
     primary: ControlCopy
     mirror: ControlCopy
@@ -174,7 +174,7 @@ class DerbyDatabase:
         return f"{self.storage.root}/{path}"
 
     def controls(self) -> Controls:
-        """Both control files, and the one in use."""
+        """Both control files, and the file in use."""
         primary, mirror = _read_copy(self.storage, CONTROL), _read_copy(self.storage, MIRROR)
         # R-DRB-40: the first intact copy that names a checkpoint is used.
         for copy in (primary, mirror):

@@ -43,11 +43,11 @@ class OpenTransaction(NamedTuple):
 
     Attributes:
         number: its number.
-        first: instant of its begin record.
-        last: instant of its last record.
-        records: how many records it has, the begin included.
-        internal: whether it is rolled back before ordinary transactions.
-        prepared: whether it is kept for the transaction manager.
+        first: instant of the begin record.
+        last: instant of the last record.
+        records: number of records of the transaction, including the begin record.
+        internal: whether the transaction is rolled back before ordinary transactions.
+        prepared: whether the transaction is kept for the transaction manager.
         global_id: the global name of the transaction, or None.
     """
 

@@ -47,7 +47,7 @@ class ScanEnd(NamedTuple):
         stopped_at: instant where no record could be read.
         good_end: G, end of the last complete record, checksum records included.
         append: where a recovering engine writes next.
-        fuzzy: whether the log ends in something other than zeros or the end of a file.
+        fuzzy: whether the log ends neither in zeros nor at the end of a file.
         reason: one clause for messages.
         derby_fails: whether Derby fails here instead of treating it as the end.
         obstacle: why the next log file keeps Derby from booting, else None.
@@ -277,7 +277,7 @@ class ForwardScan:
         if header.previous_end != self._good_end:
             return self._stop("end marker, next file does not continue this one", fuzzy=False)
         self._at = instant.make(following, HEADER_SIZE)
-        # G remains the end of the last record, even if the new file has none; only the append position moves.
+        # G remains the end of the last record, even if the new file has no record; only the append position moves.
         self._append = self._at
         return None
 

@@ -61,8 +61,8 @@ class Loggable(NamedTuple):
         clr: ``LOGICAL``, ``PHYSICAL`` or ``NOT_UNDONE``.
         do: page, operation, optional data.
         undo: page, operation, optional data, record id that a logical CLR names; None when it is never undone.
-        raised: the increase of the page version by doing it.
-        raised_by_undo: the increase of the page version by undoing it.
+        raised: by how much doing the operation raises the page version.
+        raised_by_undo: by how much undoing the operation raises the page version.
     """
 
     record: type
@@ -153,12 +153,12 @@ def undo(target: Page, operation: registry.PageOperation, data: bytes, record_id
 
 
 def raised_by(operation: registry.PageOperation) -> int:
-    """The increase of the page version by doing the operation."""
+    """By how much doing the operation raises the page version."""
     return _line(operation).raised(operation)
 
 
 def raised_by_undo(operation: registry.Operation) -> int:
-    """The increase of the page version by undoing the operation."""
+    """By how much undoing the operation raises the page version."""
     return _line(operation).raised_by_undo(operation)
 
 

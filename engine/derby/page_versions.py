@@ -38,7 +38,7 @@ class VersionRange(NamedTuple):
     """The versions of a page in the log from the redo low water mark on.
 
     Attributes:
-        first: version before the first record, or before the first one after a jump.
+        first: version before the first record, or before the first record after a jump.
         last: version after the last record.
         first_at: instant of that first record.
         recreated: whether the first record initialises the page, so that redo recreates a missing page. False after a
@@ -79,7 +79,7 @@ class PageVersions:
         self.pages: dict[PageKey, VersionRange] = {}
 
     def see(self, one: Record) -> None:
-        """Account for a record, in log order."""
+        """Note a record; called in log order."""
         operation = one.operation
         if isinstance(operation, container.ContainerOperation):
             if operation.kind == container.CREATE:

@@ -1,8 +1,8 @@
 """``service.properties``: how Derby finds a database, and which entries it needs to start it (R-DRB-76).
 
-The file is written once, when the database is created. Derby does not find a directory without it (XJ004), and does not
-start one whose file lacks the service or a container of the catalogue (XCY03, XJ040). A change of the file goes through
-``service.propertiesold``: the old file is used while the new one is absent or lacks its last line.
+The file is written once, when the database is created. Derby does not find a database without this file (XJ004), and
+does not start a database whose file lacks the service or a container of the catalogue (XCY03, XJ040). A change of the
+file goes through ``service.propertiesold``: the old file is used while the new one is absent or lacks its last line.
 
 The format is that of Java: ``key=value``, ``key: value`` or ``key value``, backslash escapes, Latin-1.
 """

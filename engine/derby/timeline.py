@@ -52,10 +52,10 @@ class TimelineEntry(NamedTuple):
     Attributes:
         fate: begin, end, outcome and number of the transaction.
         like: the matching transaction of the diagram, 1 to 5.
-        begins: the period in which it begins.
-        ends: the period in which it ends; None if it is open.
-        checkpoint: whether it took the checkpoint.
-        recovery: how recovery treats it, one clause.
+        begins: the period in which the transaction begins.
+        ends: the period in which the transaction ends; None if it is open.
+        checkpoint: whether the transaction took the checkpoint.
+        recovery: how recovery treats the transaction, in one clause.
     """
 
     fate: XactFate

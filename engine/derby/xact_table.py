@@ -63,7 +63,7 @@ class XactTable:
         self.ended = 0
 
     def see(self, one: Record) -> None:
-        """Account for one record, in log order. DamageError when the transaction cannot have written it."""
+        """Note a record; called in log order. DamageError when the transaction cannot have written it."""
         number = one.transaction
         if number is None:
             return

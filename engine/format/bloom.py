@@ -30,7 +30,7 @@ def bloom_filter(prefix: bytes | None, suffixes: Iterable[bytes]) -> bytes:
 
     Arguments:
         prefix: the node's key prefix; None if the node has no prefix.
-        suffixes: these keys without the prefix.
+        suffixes: the keys of the filter, without the prefix.
     """
     keys = list(suffixes)
     bits = bytearray(len(keys))

@@ -57,12 +57,12 @@ class SyncPoint(NamedTuple):
 
     @property
     def is_commit(self) -> bool:
-        """Whether it is a Commit."""
+        """Whether the sync point is a Commit."""
         return self.type_number == COMMIT
 
     @property
     def is_txn_end(self) -> bool:
-        """Whether it is a Commit or an Abort."""
+        """Whether the sync point is a Commit or an Abort."""
         return self.type_number in TXN_ENDS
 
     def same_as(self, other: SyncPoint) -> bool:
@@ -155,11 +155,12 @@ class StreamFacts:
         first_lsn: LSN of the first.
         gaps: missing VLSNs in between (first, last), with the LSN of the entry after the gap.
         sync_points: the sync points of the stream.
-        barriers: LSNs of CkptEnds after which cleaned files were deleted: a log truncated before one is incomplete
-            (R-SYNC-21).
+        barriers: LSNs of CkptEnds after which cleaned files were deleted: a log truncated before such a CkptEnd is
+            incomplete (R-SYNC-21).
         rollbacks: LSN and matchpoint VLSN of each RollbackStart, in log order.
         rolled_back_to: the lowest matchpoint of a RollbackStart that precedes the part's own entries of the stream, or
-            that rolls all of them back, so that earlier parts lose the entries after it; NULL_VLSN if none exists.
+            that rolls all of them back. Earlier parts lose the entries after this matchpoint. NULL_VLSN if there is no
+            such RollbackStart.
     """
 
     __slots__ = (

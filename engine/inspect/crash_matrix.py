@@ -44,7 +44,7 @@ class CrashCase(NamedTuple):
         point: where.
         passed: whether recovery left exactly the committed records.
         compared: whether the result was compared with a model.
-        problem: what is wrong; empty when it passed.
+        problem: what is wrong; empty if the case passed.
         records: records afterwards.
     """
 

@@ -54,9 +54,9 @@ class BackendEntry(NamedTuple):
     """One entry.
 
     Attributes:
-        base: the base DN that it is under.
+        base: the base DN of the entry.
         id: id of the entry; None if the key is not an id.
-        dn: as stored in the entry, or normalized from dn2id; None if neither has it.
+        dn: the DN as stored in the entry, or normalized from dn2id; None if both lack it.
         entry: the decoded entry; None if it cannot be decoded.
     """
 

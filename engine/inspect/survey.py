@@ -107,7 +107,7 @@ def survey(storage: Storage, files: LogFiles, *, quick: bool = False, listener: 
 
     Arguments:
         storage: the environment.
-        files: its log files.
+        files: the log files.
         quick: read only what is needed to find the last CkptEnd; ``work`` is then None, and VLSNs and rollbacks are
             missing.
         listener: receives ``read log`` steps in files.

@@ -58,7 +58,7 @@ class JournalFinding(NamedTuple):
         database: the database concerned; None if it is not a single one.
         first, last: the ids concerned, or None.
         code: the operation concerned, or None.
-        skips: whether StarRocks can be configured to skip it; None if that is unknown.
+        skips: whether StarRocks can be configured to skip the journal; None if that is unknown.
         text: what is wrong, in words.
     """
 

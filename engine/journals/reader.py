@@ -51,7 +51,7 @@ class FoundJournal(NamedTuple):
 
     Attributes:
         database: the database of the journal.
-        journal: None when the value is too short for one.
+        journal: None if the value is too short to hold a code.
         txn: the transaction that wrote it; None if the log no longer records it.
         vlsn: NULL_VLSN outside a stream.
         time_ms: commit time, or the time of the clock; None if neither is known.

@@ -48,7 +48,7 @@ values_at: Callable[[_Maps, list[int], list[int], list[int], int], list[bytes | 
 )
 # Enough for most nodes of 128 slots.
 _FIRST_READ_BYTES: Final = 4096
-# Entries that are read together: the widest gap between two of them, and the most bytes in all.
+# Limits for entries that are read together: the largest gap between two neighbours, and the largest number of bytes.
 _GAP_BYTES: Final = 4096
 _GROUP_BYTES: Final = 256 << 10
 
@@ -71,7 +71,7 @@ class LogAccess:
 
     Arguments:
         storage: the environment.
-        files: its log files; more may be added as the writer makes them.
+        files: the log files; files that the writer makes are added.
 
     Attributes:
         unwritten: the writer's buffer.
@@ -273,7 +273,7 @@ class LogAccess:
             head = self._handle(number, lsn).read(0, FILE_HEADER_BYTES)
             version = int.from_bytes(head[VERSION_AT:], "little", signed=True)
             if not is_supported(version):
-                # A newer, unknown version has an intact header; otherwise the number is not a version.
+                # A file of a newer, unknown version has an intact header; otherwise the number is not a version.
                 if len(head) < FILE_HEADER_BYTES or entry_checksum(head, version) != int.from_bytes(
                     head[:CHECKSUM_BYTES], "little"
                 ):

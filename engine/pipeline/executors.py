@@ -33,7 +33,7 @@ class ExecutorWatch:
         self._seen = time.monotonic()
 
     def check(self) -> None:
-        """Call it repeatedly while the job runs.
+        """Call this repeatedly while the job runs.
 
         Raises:
             JobError: there was no executor for too long.

@@ -46,7 +46,7 @@ def explained(
         room: the next action where a disk is full.
 
     Raises:
-        JetoolError: one that jetool's code raised on an executor, with its own kind.
+        JetoolError: an error that jetool's code raised on an executor, with its own kind.
         JobError: anything else that Spark, Arrow or the operating system reports.
     """
     try:

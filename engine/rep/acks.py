@@ -254,7 +254,7 @@ class GroupGate:
         """Wait for the acknowledgements of a commit.
 
         Raises:
-            InsufficientAcksError: they did not arrive in time.
+            InsufficientAcksError: the acknowledgements did not arrive in time.
         """
         vlsn = txn.end_vlsn
         with self._changed:

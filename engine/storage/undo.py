@@ -51,7 +51,7 @@ def undo(storage: Storage, backup: Storage, *, force: bool = False) -> int:
         backup: the backup directory.
         force: continue even if another program has written since.
 
-    Raises: NotFoundError without a journal; DamageError if it or the manifest is invalid; without ``force``
+    Raises: NotFoundError without a journal; DamageError if the journal or the manifest is invalid; without ``force``
     RefusedError if the files were changed since.
     """
     manifest = read_manifest(backup)
@@ -163,7 +163,7 @@ def _require_room(storage: Storage, places: list[Place]) -> None:
 
 
 def _changed(storage: Storage, manifest: dict[str, object]) -> str | None:
-    """A file that differs from the state after a finished repair; None if none exists."""
+    """A file that differs from the state after a finished repair; None if there is no such file."""
     files, after = manifest.get("files"), manifest.get("after")
     if not isinstance(files, dict):
         return MANIFEST

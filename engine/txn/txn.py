@@ -138,7 +138,7 @@ class Txn:
 
     @property
     def group(self) -> Hashable:
-        """The transaction itself: it shares its locks only with its helpers."""
+        """The transaction itself, which shares its locks only with its helpers."""
         return self
 
     @property
@@ -166,7 +166,7 @@ class Txn:
         """Refuse operations on a transaction that is not open.
 
         Raises:
-            RefusedError: it has ended, or can only be aborted.
+            RefusedError: the transaction has ended, or can only be aborted.
         """
         if self.state is TxnState.OPEN:
             return

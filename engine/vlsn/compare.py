@@ -45,7 +45,7 @@ class Surplus(NamedTuple):
 
     Attributes:
         first, last: first and last VLSN of the surplus; NULL_VLSN if the surplus has no VLSN.
-        commits, aborts: number of transaction ends among them.
+        commits, aborts: number of transaction ends in the surplus.
         durable_commits: number of commits that a majority has, as far as the node knows (R-SYNC-5).
         earliest: the first commit or abort after the matchpoint, or None.
     """
@@ -64,7 +64,7 @@ class Surplus(NamedTuple):
 
     @property
     def ended(self) -> int:
-        """The number of transactions that ended there."""
+        """The number of transactions that ended in the surplus."""
         return self.commits + self.aborts
 
 
@@ -101,7 +101,7 @@ def find_matchpoint(replica: StreamFacts, feeder: StreamFacts) -> tuple[SyncPoin
     """The highest VLSN at which both have the same sync point; symmetric.
 
     Returns:
-        The sync point as each of the two has it, or None.
+        The sync point as each of the two nodes has it, or None.
     """
     # Search backwards from the end, as syncup does.
     for point in reversed(replica.sync_points):

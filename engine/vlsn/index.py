@@ -118,7 +118,7 @@ class VLSNIndex:
     # Readers.
 
     def lte_bucket(self, vlsn: int) -> Bucket:
-        """The bucket that owns a VLSN of the range, or the one before it (R-VLSN-21).
+        """The bucket that owns a VLSN of the range, or the previous bucket (R-VLSN-21).
 
         Raises:
             NotFoundError: the VLSN is not in the range.
@@ -155,7 +155,7 @@ class VLSNIndex:
         """Wait until a VLSN has been registered.
 
         Returns:
-            Its log item; None if it must be read from the log.
+            The log item of the VLSN; None if it must be read from the log.
 
         Raises:
             WaitTimeoutError: the VLSN was not registered within ``timeout_ms`` milliseconds, or the index was closed.
@@ -187,12 +187,12 @@ class VLSNIndex:
             self._store(sync=sync)
 
     def truncate_tail(self, delete_start: int, prev_lsn: int) -> None:
-        """Drop a VLSN and all later ones, after a rollback; durable on return (R-VLSN-50, 51, 55).
+        """Drop a VLSN and all later VLSNs, after a rollback; durable on return (R-VLSN-50, 51, 55).
 
         Nothing may be written to the replication stream meanwhile.
 
         Arguments:
-            delete_start: the first VLSN to remove; the one after the last removes nothing.
+            delete_start: the first VLSN to remove; the VLSN after the last one removes nothing.
             prev_lsn: LSN of the VLSN before it, which becomes the last.
 
         Raises:
@@ -216,7 +216,7 @@ class VLSNIndex:
             self._store(sync=True, changes=changes)
 
     def truncate_head(self, delete_end: int, next_file: int) -> bool:
-        """Drop a VLSN and all earlier ones, before log files are deleted; durable on return (R-VLSN-52 to 54).
+        """Drop a VLSN and all earlier VLSNs, before log files are deleted; durable on return (R-VLSN-52 to 54).
 
         Arguments:
             delete_end: the last VLSN of the files; at most ``head_limit``.

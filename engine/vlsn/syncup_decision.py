@@ -72,7 +72,7 @@ class MatchpointSearch(NamedTuple):
 
     Attributes:
         commits: number of commits after the matchpoint, which is itself not counted (R-SYNC-27).
-        durable_commits: number of those that a majority has.
+        durable_commits: number of these commits that a majority has.
         barrier: a CkptEnd after which cleaned files were deleted was passed.
         gap: a gap in the numbers of the log files was passed.
     """
@@ -156,7 +156,7 @@ def predict(replica: StreamFacts, gaps: tuple[int, ...], feeder: StreamFacts, po
 
     Arguments:
         replica: the node that would join.
-        gaps: LSNs in its log before which files are missing.
+        gaps: LSNs in the replica's log before which files are missing.
         feeder: the node that it would follow.
         policy: limits.
     """

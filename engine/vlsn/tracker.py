@@ -170,7 +170,7 @@ class VLSNRecoveryTracker:
     11 leaves 10..11 with last_sync 11 and the last matchpoint 11.
 
     Arguments:
-        limits: how buckets are filled, as in the index.
+        limits: limits on the size of buckets, as in the index.
 
     Attributes:
         tracker: the mappings.

@@ -42,7 +42,7 @@ class StoreTable:
         name: its name.
         heap: the rows of the table.
         index: the keys of the table.
-        row: location of its row in the catalogue.
+        row: location of the table's row in the catalogue.
     """
 
     __slots__ = ("heap", "index", "name", "row")

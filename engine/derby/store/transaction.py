@@ -52,7 +52,7 @@ class Savepoint(NamedTuple):
 
 
 class StoreTransaction:
-    """A transaction, made by ``PageStore.begin``; for one thread at a time.
+    """A transaction, created by ``PageStore.begin``; for one thread at a time.
 
     Arguments:
         parts: the store.
@@ -74,7 +74,7 @@ class StoreTransaction:
 
     @property
     def last_instant(self) -> int:
-        """Instant of its last record, 0 when it has written nothing."""
+        """Instant of the last record; 0 if the transaction has written nothing."""
         return 0 if self._running.entry is None else self._running.entry.instants[-1]
 
     def __enter__(self) -> Self:

@@ -47,7 +47,7 @@ class RunningXact:
 
     Attributes:
         number: number of the transaction.
-        internal: whether recovery would undo it before all others.
+        internal: whether recovery would undo the transaction before all others.
         entry: begin record and further records of the transaction; None while it has written nothing.
     """
 
@@ -60,7 +60,7 @@ class RunningXact:
 
     @property
     def records(self) -> int:
-        """Number of records it has written; savepoints use it as a position."""
+        """Number of records that the transaction has written; savepoints use this number as a position."""
         return 0 if self.entry is None else len(self.entry.instants)
 
 

@@ -40,7 +40,7 @@ class DerbyFinding(NamedTuple):
 
 
 class Code(NamedTuple):
-    """The properties shared by all findings of a code."""
+    """The properties shared by all findings with the same code."""
 
     severity: str
     consequence: str

@@ -165,7 +165,7 @@ class BINBlock:
     """The BINs over one block of records, ``Target.fill`` slots each.
 
     Arguments:
-        target: the load that they belong to.
+        target: the load that the nodes belong to.
         keys, values: keys and values of the records, in order.
         lsns, sizes: LSNs and sizes of their LNs.
     """

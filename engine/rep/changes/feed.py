@@ -1,8 +1,8 @@
 """One connection to a master: questions about VLSNs, then entries and heartbeats (je-ha-protocol.md 8 to 10).
 
-Messages that would end the master are excluded: the first question is for an entry, each further one for a lower VLSN,
-none is above the master's last VLSN once that is known, and the stream begins at a VLSN that exists according to an
-answer. After that only answers to heartbeats are sent.
+Messages that would end the master are excluded. The first question is for an entry, and each further question is for a
+lower VLSN. No question is above the master's last VLSN once that is known. The stream begins at a VLSN that exists
+according to an answer. After that only answers to heartbeats are sent.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Feed:
             may_retract: the position may move backward if the group's history differs.
 
         Returns:
-            The newest commit of the position that the group still has, if that is not the last one; else None.
+            The newest commit of the position that the group still has, if it is not the last commit; else None.
 
         Raises:
             LostPositionError: the master no longer has this position.

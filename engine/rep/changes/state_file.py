@@ -21,8 +21,8 @@ class StateFile:
     """The file.
 
     Arguments:
-        storage: its directory.
-        name: its name there.
+        storage: the directory of the file.
+        name: the name of the file in the directory.
     """
 
     def __init__(self, storage: Storage, name: str) -> None:
@@ -45,7 +45,7 @@ class StateFile:
 
         Raises:
             RefusedError: the file is something else.
-            StorageError: it cannot be read.
+            StorageError: the file cannot be read.
         """
         found = self._storage.stat(self._name)
         if found is None:

@@ -5,7 +5,7 @@ position of the last yielded transaction. So a new master, a cut in the middle o
 handled alike.
 
 * *Durable* (the default): a transaction is yielded when a later Commit shows that a majority has it. Then no election
-  takes it back, and a master without it soon loses its role.
+  takes the transaction back, and a master that lacks it soon loses its role.
 * *Fast*: at once. If the next master has another history, a ``Retraction`` gives the commit after which the yielded
   transactions are invalid, and the transactions of the new history follow.
 """
@@ -41,7 +41,7 @@ _CLOCK_MS: Final = 2000
 _DTVLSN_WAIT_S: Final = 15.0
 # Least number of entries from which a mean length is computed.
 _FEW_ENTRIES: Final = 100
-# Errors of a master that does not have the stream, or not now: another master is searched for.
+# Errors of a master that does not have the stream, or does not have it now: another master is searched for.
 _PASSING: Final = (DisconnectedError, ServiceError, NameInUseError, BehindError)
 
 
@@ -79,7 +79,7 @@ class Quiet(NamedTuple):
     Attributes:
         caught_up: all commits of the master were received and yielded.
         held: number of complete transactions that are not known to be durable yet.
-        why: why the stream is not caught up; empty if it is.
+        why: why the stream is not caught up; empty if it is caught up.
     """
 
     caught_up: bool
@@ -94,7 +94,7 @@ class SubscriberSettings(NamedTuple):
     """How to follow a group.
 
     Attributes:
-        group: its name; None to take it from the nodes.
+        group: the name of the group; None to take it from the nodes.
         durable: yield only transactions that no election can take back.
         timeout_s: timeout of each step before the stream.
         patience_s: longest time without a master.

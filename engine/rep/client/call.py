@@ -21,9 +21,9 @@ from engine.rep.wire.messages import Message, Table
 from engine.rep.wire.services import Status, encode_service_request
 
 M = TypeVar("M", bound=Message)
-# One attempt in this program's version, one in that of the node.
+# One attempt in this program's version, one in the version of the node.
 _ATTEMPTS: Final = 2
-# Every byte counts as a sign of life, so without this least rate a file or an entry could take days.
+# Every byte extends the deadline, so without this minimum rate a file or an entry could take days.
 _LEAST_BYTES_S: Final = 1024
 _REASONS: Final = {
     Status.BUSY: "it is busy",
@@ -39,14 +39,14 @@ _TLS_CLOSED: Final = "does it trust the certificate of --tls-cert? What it has l
 
 
 class TurnedAwayError(DisconnectedError):
-    """The node completed the TLS handshake and then closed: it does not trust the caller, or is being stopped."""
+    """The node closed the connection after the TLS handshake: it does not trust the caller, or is being stopped."""
 
 
 class ServiceError(PeerError):
     """The node does not connect the caller to the service.
 
     Arguments:
-        status: its answer.
+        status: the answer of the node.
     """
 
     def __init__(self, peer: str, service: str, status: Status) -> None:
@@ -168,7 +168,7 @@ class Call:
         return data
 
     def line(self, table: LineTable, envelope: Envelope, message: TextMessage) -> tuple[Envelope, TextMessage] | None:
-        """Send a line and return the answer; None if the node closes without one."""
+        """Send a line and return the answer; None if the node closes without an answer."""
         deadline = self._deadline()
         self._connection.send(table.encode(envelope, message, client=True), deadline)
         try:
@@ -232,7 +232,7 @@ def ask(
     """Ask a text service one question; if the node's version of the protocol is lower, ask again in that version.
 
     Returns:
-        The answer; None if the node closes without one.
+        The answer; None if the node closes without an answer.
 
     Raises:
         AnswerError: the node answers with an error.

@@ -31,7 +31,7 @@ from engine.storage.room import require_room
 
 STATE: Final = "copy.json"
 STEP: Final = "copy"
-# JE excludes such a node when a replica chooses one for a network restore.
+# JE excludes such a node when a replica chooses a node for a network restore.
 _MOST_BEHIND: Final = 50_000
 _STATE_BYTES: Final = 4096
 _FIRST_PAUSE_S: Final = 1.0
@@ -74,7 +74,7 @@ class Throttle:
     """Limits the mean rate of a transfer.
 
     Arguments:
-        bytes_per_s: the limit; None for none.
+        bytes_per_s: the limit; None for no limit.
     """
 
     def __init__(self, bytes_per_s: int | None) -> None:
@@ -258,7 +258,7 @@ class HotCopy:
         return CopiedFile(file.name, number, stored.size_bytes, stored.sha256, 0)
 
     def _kept(self, file: RemoteFile) -> str | None:
-        """The SHA-256 of a stored file that equals the node's file; None without one."""
+        """The SHA-256 of a stored file that equals the node's file; None if there is no such file."""
         number = number_of(file.name)
         for stored in self._repository.stored(number) if file.digest else ():
             if stored.size_bytes == file.size_bytes and self._digest_of(number, stored, file.digest) == file.digest:

@@ -27,7 +27,7 @@ _NEWLINE: Final = b"\n"
 
 
 def blocks_of(path: str, start: int, stop: int | None) -> Iterator[bytes]:
-    """Blocks of whole lines in order, without the end of the last one.
+    """Blocks of whole lines in order, without the end of the last line.
 
     Arguments:
         path: of the file.
