@@ -1,9 +1,9 @@
 """Find the backup from which a point is restored.
 
-It is the oldest backup whose log reaches the point: the later a backup is, the more of the files in use at that point
-may have been deleted by the cleaner. Files that had been deleted before that backup come from earlier backups that
-contain them in full. An earlier backup must belong to the same log: an environment that was restored to a point writes
-new files with numbers that it used before. So both backups must share a later file with the same bytes.
+A point is restored from the oldest backup whose log reaches it: the later a backup is, the more of the files in use at
+that point may have been deleted by the cleaner. Files that had been deleted before that backup come from earlier
+backups that contain them in full. An earlier backup must belong to the same log: an environment that was restored to a
+point writes new files with numbers that it used before. So both backups must share a later file with the same bytes.
 
 If a backup does not hold the point, or lacks data in use at it, the next one is tried. A backup does not hold a time, a
 VLSN or an LSN after its end, since it lacks the commits between its end and the point.

@@ -301,7 +301,7 @@ def _put(target: Storage, path: str, content: bytes) -> None:
 def _ending(repository: Repository, chosen: Chosen, file: BackupFile, length: int) -> tuple[bytes, NewFile | None]:
     """The end that makes the next writer begin a new log file: an ImmutableFile entry or, in old versions, a new file.
 
-    Neither is needed if the log already ends with that entry.
+    Neither the entry nor the file is needed if the log already ends with that entry.
     """
     cut = BackupView(repository, (file,), chosen.manifest.id)
     view = CutStorage(cut, {file.path: length})

@@ -327,7 +327,7 @@ class Checkpointer:
         """Log a node if it is still in the map and its level has to be flushed (R-CKPT-22)."""
         with self._ctx.latch:
             taken = self.map.take(entry.db, entry.node_id, entry.level)
-            # Another thread may have logged it meanwhile, or dropped its database.
+            # Another thread may have logged the node meanwhile, or dropped its database.
             if taken is None or entry.level > self.map.highest(entry.db) or entry.db.deleted:
                 return None
             return self._flush(taken)

@@ -266,7 +266,7 @@ class FileDeletion:
                 self._cut_stream(number, last_vlsn)
                 self._remove(file.path)
         except NotFoundError:
-            # Another process has deleted it; the result is the same.
+            # Another process has deleted the file; the result is the same.
             pass
         except StorageError as error:
             self.failed[number] = f"it cannot be deleted: {error.what}"

@@ -18,7 +18,7 @@ from engine.errors import StorageError, plural
 from engine.events import SILENT, Listener
 from engine.log.files import log_file_name
 
-# Nodes have to be written besides the records of a file; no counter tells how large they will be.
+# Nodes have to be written besides the records of a file; no counter gives their size.
 _NODES_FACTOR: Final = 2
 _LEAST_ROOM_BYTES: Final = 1 << 20
 _BATCH_BYTES: Final = 20_000_000

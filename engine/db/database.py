@@ -58,7 +58,7 @@ class Database:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the database."""
         return self.state.name or ""
 
     @property

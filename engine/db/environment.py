@@ -1,6 +1,7 @@
 """An environment as applications see it: the databases in it, transactions, checkpoints, closing.
 
-It wraps ``engine.db.engine.Engine``; ``engine.db.startup`` describes how it is opened, ``engine.db.parts`` its parts.
+The environment wraps ``engine.db.engine.Engine``; ``engine.db.startup`` describes how it is opened, ``engine.db.parts``
+its parts.
 
 Example::
 

@@ -1,9 +1,9 @@
 """A secondary database finds the records of a primary by other keys, which a key creator derives from the records.
 
-It is stored as in JE: a database whose records are the secondary key with the primary key as data. With duplicates a
-secondary key may lead to several records; without, it is unique. Nothing in the log marks it as a secondary: as in JE,
-each program opens it with its primary and its key creator. While it is open, every handle and cursor of the primary
-maintains it in the transaction that writes the record. Its entries expire with their records.
+A secondary is stored as in JE: a database whose records are the secondary key with the primary key as data. With
+duplicates a secondary key may lead to several records; without, it is unique. Nothing in the log marks it as a
+secondary: as in JE, each program opens it with its primary and its key creator. While it is open, every handle and
+cursor of the primary maintains it in the transaction that writes the record. Its entries expire with their records.
 
 Example::
 
@@ -127,7 +127,7 @@ class SecondaryDatabase:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the secondary."""
         return self._db.name
 
     @property

@@ -283,7 +283,7 @@ def _check_tail(storage: Storage, config: EnvironmentConfig, tail: Tail) -> None
 
 
 def _check_records(parts: EnvironmentParts, tail: Tail) -> None:
-    """Refuse to drop records outside transactions if the configuration says so; nothing on disk has been changed
+    """Refuse to drop records outside transactions if the configuration requires it; nothing on disk has been changed
     yet.
     """
     count = parts.records_after_damage if parts.config.halt_on_record_after_bad else 0
@@ -420,7 +420,8 @@ def _resurrect(parts: EnvironmentParts) -> None:
 
 def _finish_naming(parts: EnvironmentParts) -> None:
     """Finish committed removals, truncations and renames; remove temporary databases (R-REC-60 to R-REC-62)."""
-    # Their Commits are in the log, but the changes of their MapLNs are not: a crash came in between (R-REC-61).
+    # The Commits of these operations are in the log, but the changes of the MapLNs are not: a crash came in between
+    # (R-REC-61).
     for db_id in sorted(parts.recovery.databases_removed):
         state = parts.catalog.by_id(db_id)
         if state is not None:

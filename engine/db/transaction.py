@@ -27,7 +27,7 @@ class Transaction:
 
     @property
     def state(self) -> TxnState:
-        """Its current state."""
+        """The current state of the transaction."""
         return self.inner.state
 
     def commit(self, durability: Durability | None = None) -> int:
@@ -57,7 +57,7 @@ class Transaction:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # Nothing to do: the block has ended the transaction, or prepared it, and then its coordinator decides.
+        # Nothing to do: the block has ended the transaction, or has prepared it, in which case its coordinator decides.
         if self.inner.state not in (TxnState.OPEN, TxnState.ABORT_ONLY):
             return
         if kind is not None:

@@ -134,7 +134,7 @@ class PageCache:
 
     def write_all(self) -> int:
         """Write every changed page, then every changed container header, and sync; the number of pages."""
-        # These are determined again after the pages are written, since writing page 0 also writes its header.
+        # The headers are determined again after the pages are written, since writing page 0 also writes its header.
         headers = self.containers.changed_headers()
         if not self._dirty and not headers:
             # Nothing is left to write, but evicted pages may have been written without a sync.

@@ -1,7 +1,7 @@
 """The state of a Derby database, for an operator who decides what to do with it.
 
-It is found from the control files, one scan from the undo low water mark, and the bytes after the end of the log.
-Nothing is changed and no lock is taken.
+The state is found from the control files, one scan from the undo low water mark, and the bytes after the end of the
+log. Nothing is changed and no lock is taken.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STEP = 1024
 
 
 class LogFileInfo(NamedTuple):
-    """One log file; ``previous_end`` is an instant, ``problem`` says why the header cannot be used."""
+    """One log file; ``previous_end`` is an instant, ``problem`` the reason why the header cannot be used."""
 
     number: int
     size_bytes: int

@@ -10,7 +10,7 @@ complete record. At position p of file n:
    file.
 3. length word + 16 beyond the file: end, fuzzy.
 4. instant below G: end, fuzzy. Derby accepts an instant above G and then fails; here any instant but the right one ends
-   the log, and ``ScanEnd.derby_fails`` says what Derby would do.
+   the log, and ``ScanEnd.derby_fails`` is then set.
 5. body that cannot be decoded: as 4. Trailing length that differs: end, fuzzy.
 6. checksum record: the bytes that it announces must be there and match, otherwise end, fuzzy.
 
@@ -110,7 +110,7 @@ class DerbyLogFiles:
         begin = position - self._start
         if begin < 0 or begin + length > len(self._window):
             assert self._file is not None
-            # The window may hold all existing bytes, though fewer than requested.
+            # The window may hold fewer bytes than requested if the file has no more.
             length = min(length, max(self._size - position, 0))
             if begin >= 0 and begin + length <= len(self._window):
                 return begin

@@ -1,8 +1,9 @@
 """The loggable operations and their three verbs: do, undo, compensate. One registry line for each page operation.
 
 * *Do* applies the encoded record to its page, by the same code in redo and in a running store (R-DRB-2).
-* *Compensate* says which CLR undoes the operation: a *logical* one, which names page, version and row and may have to
-  look for the row in a B-tree; a *physical* one for the operation's own page; or none (``compensate`` finds the place).
+* *Compensate* chooses the CLR that undoes the operation: a *logical* one, which names page, version and row and may
+  have to look for the row in a B-tree; a *physical* one for the operation's own page; or none (``compensate`` finds the
+  place).
 * *Undo* is the action of a CLR, both when it is written and in redo (R-DRB-36): the operation that it compensates is
   undone with that operation's own data, on the page and at the row that the CLR names.
 

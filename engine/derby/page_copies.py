@@ -94,7 +94,7 @@ def mend(storage: Storage) -> int:
         return 0
     file = storage.open(COPIES)
     try:
-        # Of several copies of a page the last one counts.
+        # If a page has several copies, the last copy counts.
         copies = {(one.path, one.offset): one.data for one in _entries(file)}
     finally:
         file.close()

@@ -1,4 +1,4 @@
-"""The bloom filter of a BIN-delta: tells which keys the complete BIN may have besides those in the delta
+"""The bloom filter of a BIN-delta: shows which keys the complete BIN may have besides the keys in the delta
 (je-log-format.md 8.6).
 
 The filter has one byte per key of the complete BIN that is not in the delta. A key sets three of its bits, chosen by a

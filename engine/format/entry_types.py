@@ -25,7 +25,7 @@ GROUPS: Final = ("ln", "in", "txn", "ckpt", "rep", "rollback", "cleaner", "meta"
 # Traits of a type, as bits.
 # The body has transaction fields.
 TXN: Final = 0x001
-# It can be part of the replication stream; it can be the matchpoint of a syncup (R-SYNC-1).
+# The entry can be part of the replication stream; the entry can be the matchpoint of a syncup (R-SYNC-1).
 STREAM: Final = 0x002
 SYNC: Final = 0x004
 # The effect on a record; for types before v8 the data determines it.

@@ -243,7 +243,7 @@ def matters(type_number: int, flags: int) -> bool:
 
 
 def joined(parts: Iterable[StreamFacts]) -> StreamFacts:
-    """The facts of a whole log from those of its files, in log order."""
+    """The facts of a whole log, joined from the facts of its files in log order."""
     whole = StreamFacts()
     for part in parts:
         whole.join(part)

@@ -63,7 +63,8 @@ def _new_items(
     with FileReader(storage, file, is_last=newest) as reader:
         for item in reader.entries(offset_of(position), None, prev):
             if isinstance(item, Damage):
-                # The bytes may be an entry that is still being written. If a later file appears, they are damage.
+                # The bytes may be an entry that is still being written. If a later file appears, these bytes are
+                # damage.
                 if newest and not item.has_next:
                     return
                 yield item, item.end_lsn, -1

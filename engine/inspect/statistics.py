@@ -38,7 +38,7 @@ class Totals(NamedTuple):
     most_bytes: int
 
     def plus(self, other: Totals) -> Totals:
-        """Both together."""
+        """The counts of both."""
         return Totals(
             self.entries + other.entries,
             self.provisional + other.provisional,

@@ -75,7 +75,7 @@ class StreamDiff(NamedTuple):
         if self.first == NULL_VLSN:
             return 0
         end = self.last + 1 if self.difference is None else self.difference.vlsn
-        # Not below 0: if the difference is a duplicated VLSN, that VLSN was already counted as equal.
+        # The number is not below 0: if the difference is a duplicated VLSN, that VLSN was already counted as equal.
         return max(0, end - self.first - self.same)
 
 

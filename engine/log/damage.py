@@ -151,7 +151,7 @@ class AfterDamage(NamedTuple):
         return f"{known}; the bad bytes hold no empty sector, so they were rather changed after they were written"
 
     def _share(self, count: int) -> str:
-        """This number of the commits in words, with a verb."""
+        """A number of commits as text, with a verb."""
         if self.commits == 1:
             return "it was"
         return "all of them were" if count == self.commits else f"{count} of them {'was' if count == 1 else 'were'}"

@@ -246,7 +246,7 @@ class _Placed(Protocol):
 
     @property
     def lsn(self) -> int:
-        """Its position."""
+        """The position of the file."""
 
 
 _Item = TypeVar("_Item", bound=_Placed)

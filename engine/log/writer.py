@@ -265,7 +265,7 @@ class LogWriter:
                 data = body() if callable(body) else body
                 lsn = self.log(type_number, data, obsolete_lns=obsolete_lns, born_obsolete=born_obsolete, vlsn=vlsn)
         except JetoolError as error:
-            # The VLSN is taken and no entry will have it; a thread that waits for it would wait for ever.
+            # The VLSN is taken and no entry will have it; a thread that waits for it would wait forever.
             stream.fail(error)
             raise
         # Report outside the latch, since the index takes its own locks. VLSNs may arrive there out of order (R-LOG-6).

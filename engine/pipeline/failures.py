@@ -98,7 +98,7 @@ def story(error: BaseException) -> str:
 def summary(text: str) -> str:
     """The part of an exception that describes the fault, in one line.
 
-    That is the last line of the first Python traceback in it, or the last cause of the Java exception.
+    The part is the last line of the first Python traceback in the text, or the last cause of the Java exception.
     """
     python = _RAISED.search(text)
     if python is not None:

@@ -175,7 +175,7 @@ class GroupGate:
 
     @contextmanager
     def under(self, policy: AckPolicy) -> Iterator[None]:
-        """A block in which commits of this thread have another policy; used for the group's own database."""
+        """A block in which commits of this thread use the given policy; for changes of the group's own database."""
         self._of_thread.policy = policy
         try:
             yield

@@ -51,8 +51,8 @@ def undo(storage: Storage, backup: Storage, *, force: bool = False) -> int:
         backup: the backup directory.
         force: continue even if another program has written since.
 
-    Raises: NotFoundError without a journal; DamageError if the journal or the manifest is invalid; without ``force``
-    RefusedError if the files were changed since.
+    Raises: NotFoundError if there is no journal; DamageError if the journal or the manifest is invalid; without
+    ``force`` RefusedError if the files were changed since.
     """
     manifest = read_manifest(backup)
     state = manifest.get("state")

@@ -116,7 +116,7 @@ class DatabaseState:
 
     @property
     def label(self) -> str:
-        """Its name in messages."""
+        """The name of the database in messages."""
         return self.name if self.name is not None else f"database {self.id}"
 
     def to_impl(self) -> DatabaseImpl:

@@ -203,7 +203,8 @@ class LockEntry:
         if self.waiters is None:
             self.waiters = []
         if waiter.promotes:
-            # Others may wait for the lock that it holds: at the end of the queue it would wait for ever (R-TXN-5).
+            # Other requests may wait for the lock that the locker holds: at the end of the queue it would wait forever
+            # (R-TXN-5).
             self.waiters.insert(0, waiter)
         else:
             self.waiters.append(waiter)

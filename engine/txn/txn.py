@@ -194,8 +194,8 @@ def note_lock(owner: object, lsn: int) -> None:
 class GapLocker:
     """Requests a gap between records for a transaction that inserts into it (RANGE_INSERT).
 
-    It is in the transaction's group, and holds a lock only for the duration of the request. The transaction's own lock
-    on the record after the gap must neither substitute for this lock nor be changed by it (R-TXN-4).
+    This locker is in the transaction's group, and holds a lock only for the duration of the request. The transaction's
+    own lock on the record after the gap must neither substitute for this lock nor be changed by it (R-TXN-4).
     """
 
     __slots__ = ("_txn",)

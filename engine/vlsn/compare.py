@@ -1,8 +1,8 @@
 """Comparison of two nodes: where their streams were last the same, and what each has after that.
 
-It works from the facts of a log (``engine.format.stream_facts``), without the log, an index or a feeder. The matchpoint
-is the one that syncup would find (R-SYNC-3 to 6): the highest VLSN at which both nodes have the same sync point. The
-entries of a node after it are its *surplus*.
+The comparison uses the facts of a log (``engine.format.stream_facts``), without the log, an index or a feeder. The
+matchpoint is the one that syncup would find (R-SYNC-3 to 6): the highest VLSN at which both nodes have the same sync
+point. The entries of a node after it are its *surplus*.
 
 =========  ==================================================  =====================================================
 relation   what it means                                       what syncup would do

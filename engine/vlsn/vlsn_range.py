@@ -68,7 +68,7 @@ class VLSNRange(NamedTuple):
     def cut_tail(self, delete_start: int) -> VLSNRange:
         """The range without ``delete_start`` and later VLSNs (R-VLSN-51).
 
-        Its last transaction end is kept in any case; ``overwrites_commit`` tells if that is wrong.
+        The last transaction end is kept in any case; ``overwrites_commit`` shows whether that is wrong.
         """
         if delete_start <= self.first:
             return EMPTY_RANGE

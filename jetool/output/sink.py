@@ -28,7 +28,7 @@ STDOUT: Final = "standard output"
 
 
 class OutputClosedError(Exception):
-    """The reader of standard output has gone away. Not an error of this program."""
+    """The reader of standard output has gone away. This is not an error of this program."""
 
 
 class Sink(Protocol):

@@ -198,7 +198,7 @@ class PageStore:
             txn.put(name, key, value)
 
     def get(self, name: str, key: bytes) -> bytes | None:
-        """The value of a key, or None. NotFoundError without such a table."""
+        """The value of a key, or None. NotFoundError if the table does not exist."""
         with self.begin() as txn:
             return txn.get(name, key)
 

@@ -126,8 +126,8 @@ class StoreTransaction:
 
         Returns: False if the key exists and must not be overwritten.
 
-        Raises: NotFoundError without such a table; UsageError when the key is too long; RefusedError when another
-        transaction holds the key.
+        Raises: NotFoundError if the table does not exist; UsageError if the key is too long; RefusedError if another
+            transaction holds the key.
         """
         table = self._locked(name, key, exclusive=True)
         if len(key) > table.index.longest_key:

@@ -1,7 +1,7 @@
 """The loops over the entries of one buffer, interpreted: headers and checksums, no bodies.
 
-They have three users: the engine's readers, the dump command, and Spark tasks that hold a file's bytes. They take bytes
-and return positions and counts, so that a pass over a log pays only for what it uses.
+The loops have three users: the engine's readers, the dump command, and Spark tasks that hold a file's bytes. They take
+bytes and return positions and counts, so that a pass over a log pays only for what it uses.
 
 ``check_plain`` checks plain entries and stops at the first that is not plain. For passes that need only types, links
 and VLSNs, ``follow_links`` goes from header to header and computes no checksum. ``sift`` does not check links either:

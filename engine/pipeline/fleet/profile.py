@@ -114,7 +114,7 @@ class MissingFile(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Its name."""
+        """The name of the environment."""
         return log_file_name(self.number)
 
 

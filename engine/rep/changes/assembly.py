@@ -167,7 +167,7 @@ class TxnAssembly:
 
     @property
     def point(self) -> CommitPoint:
-        """Its commit."""
+        """The commit of the transaction."""
         assert self.commit is not None
         vlsn, end = self.commit
         return CommitPoint(vlsn, end.id, end.master_id, end.dtvlsn, self.restart)

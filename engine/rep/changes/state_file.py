@@ -37,7 +37,7 @@ class StateFile:
 
     @property
     def path(self) -> str:
-        """Its path."""
+        """The path of the file."""
         return f"{self._storage.root}/{self._name}"
 
     def read(self) -> tuple[Position, Mapping[str, Any]] | None:

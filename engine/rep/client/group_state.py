@@ -57,7 +57,7 @@ class NodeLook(NamedTuple):
 
     @property
     def load(self) -> float | None:
-        """The load of its machine; None if unknown."""
+        """The load of the node's machine; None if unknown."""
         try:
             load = float(self.said.load) if self.said is not None else -1.0
         except ValueError:

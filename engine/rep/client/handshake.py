@@ -1,9 +1,9 @@
 """The handshake of a node that follows a master (je-ha-protocol.md section 7, 10.1).
 
-Its type is EXTERNAL, or SECONDARY for a node with an environment: nothing is written in the group, and the master keeps
-the node in memory while the connection lasts. A node of type ELECTABLE becomes a stored member, which has a vote. The
-order of the four questions is fixed, and a wrong question would end the master, so this module runs all of them and
-returns the agreed values. Groups with untested releases are refused.
+The type of the node is EXTERNAL, or SECONDARY for a node with an environment: nothing is written in the group, and the
+master keeps the node in memory while the connection lasts. A node of type ELECTABLE becomes a stored member, which has
+a vote. The order of the four questions is fixed, and a wrong question would end the master, so this module runs all of
+them and returns the agreed values. Groups with untested releases are refused.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 The counterpart of ``engine.rep.client.handshake``, in JE's order: protocol and name, releases, membership, clocks. Each
 refusal is the message that JE sends in this case; if JE closes without a message, so does this module. A new member is
-recorded in the group before it is told that it is a member.
+recorded in the group before it gets the answer that it is a member.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class FedNode(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the node."""
         return self.node.name or ""
 
     @property
@@ -75,7 +75,7 @@ class HandshakeHost(Protocol):
 
     @property
     def pair(self) -> NameIdPair:
-        """Its name and id."""
+        """Name and id of the node."""
 
     @property
     def group(self) -> RepGroup:

@@ -278,7 +278,8 @@ class Leadership:
                 elif (
                     self.gate.electable > 1
                     and durable > self.gate.stamped
-                    # Not if the replicas have only acknowledged the previous empty commit, whose VLSN is ``own``.
+                    # No commit is needed if the replicas have only acknowledged the previous empty commit, whose VLSN
+                    # is ``own``.
                     and durable != own
                     and time.monotonic() - stable_since >= _STABLE_S
                 ):
@@ -293,7 +294,7 @@ def check_member(env: Environment, name: str, listen: Address) -> GroupNode:
     """The record of this node.
 
     Raises:
-        RefusedError: the group does not know it as an electable member at this address.
+        RefusedError: the node is not an electable member of the group at this address.
     """
     members = committed_members(env.engine)
     mine = members.node(name) if members is not None else None

@@ -480,7 +480,7 @@ class JoinedNode:
             stream.receive()
             self._master_vlsn = link.master_vlsn
             if stream.acknowledge():
-                # From here on the node is sure to know the monitors.
+                # From here on the node's list of monitors is complete.
                 self._monitors.joined()
 
     def _leave(self) -> None:

@@ -326,7 +326,7 @@ class ShutdownRequest(Message):
 
 @message(113)
 class ShutdownResponse(Message):
-    """So be it."""
+    """The shutdown is accepted."""
 
 
 @message(114, limit=SHORT_BODY)

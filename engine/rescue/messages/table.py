@@ -98,7 +98,7 @@ def _whole_words(piece: str) -> list[str]:
 class _Signs:
     """Signs by a word of their longest piece, so that no line is compared with all of them.
 
-    This word is the one that occurs in the fewest signs; among several such words it is the longest.
+    Use the word that occurs in the fewest signs; among several such words, use the longest.
     """
 
     def __init__(self, signs: Iterable[Sign]) -> None:

@@ -311,7 +311,7 @@ class SalvageTreeWalk:
             return None
 
     def record(self, lsn: int) -> object:
-        """Its record; None if it cannot be read."""
+        """The record of the entry; None if it cannot be read."""
         entry = self.entry(lsn)
         return None if entry is None else decoded(entry)
 
@@ -330,7 +330,7 @@ class SalvageTreeWalk:
     def _split(self, impl: DatabaseImpl, own: _Place, parent_lsn: int) -> list[_Place]:
         """Divide a place among the nodes logged in its range after its parent.
 
-        They were split off, or are newer versions of a lost node, and the parent is an old version.
+        The parent is an old version: these nodes were split off later, or are newer versions of a lost node.
         """
         range_ = LostBranch(own.low, own.high, own.lsn, own.level)
         inside = self.index.within(range_, impl.db_id, parent_lsn, duplicates=impl.duplicates)

@@ -330,7 +330,7 @@ def _of_node(
 
 
 def _of(dest: str, source: str) -> TakenBackup:
-    """The result of a dry run, which knows only the directories."""
+    """The result of a dry run, which has read only the directories."""
     return TakenBackup(
         id=None,
         directory=dest,

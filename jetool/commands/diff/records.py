@@ -1,8 +1,8 @@
 """Comparing records of two environments, or of two points of one environment, for ``jetool diff``.
 
-A point of a log is treated like a crash there: on a view of the files the log ends before the entry at that LSN, and
-recovery runs on it. Nothing is changed. INVISIBLE bits that a later rollback set in earlier entries stay set in the
-view.
+A point of a log is treated like a crash at that point. In a view of the files, the log ends before the entry at that
+LSN, and recovery runs on this view. Nothing is changed. INVISIBLE bits that a later rollback set in earlier entries
+stay set in the view.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def uuid_text(high: int, low: int) -> str:
 
 
 def members_of(found: Membership) -> list[GroupMember]:
-    """Its members, by id."""
+    """The members of a group, by id."""
     return [
         GroupMember(
             name=node.name,

@@ -110,7 +110,7 @@ def load(run: Run, request: LoadRequest) -> LoadReport:
     """Load.
 
     Raises:
-        JetoolError: nothing was changed, unless its consequence says otherwise.
+        JetoolError: nothing was changed, unless the error's consequence states otherwise.
     """
     from engine.pipeline.python_side import require
 
@@ -227,7 +227,7 @@ def _count(request: LoadRequest, work: _Work) -> LoadReport:
     from engine.pipeline.load import bulk
     from engine.pipeline.load.runs import Merge
 
-    # Not in the environment: a dry run leaves no file there.
+    # Use a directory outside the environment: a dry run leaves no file in the environment.
     with tempfile.TemporaryDirectory(prefix="jetool-load-") as directory:
         found = bulk.read_source(*work, Path(directory), Path(directory) / "rejects", access_of(directory))
         merge = Merge([one.path for one in found.runs], None, None, request.on_duplicate)
