@@ -177,7 +177,7 @@ class _Taking:
             file=self._storage.root,
             found=f"its files have changed {_MOST_ATTEMPTS} times while they were copied",
             consequence="no backup was added; what was copied is kept",
-            hint="run it again: it goes on with what there is",
+            hint="run it again: it continues with the copied files",
         )
 
     def listed(self) -> list[_Place]:
@@ -185,10 +185,10 @@ class _Taking:
         files = list_log_files(self._storage)
         if files.marker is not None:
             raise RefusedError(
-                "the environment holds a restore marker: what is there is not a whole log",
+                "the environment holds a restore marker: its log is incomplete",
                 file=f"{self._storage.root}/{files.marker.path}",
                 consequence="nothing was copied",
-                hint="jetool salvage takes out what is left; restore an earlier backup",
+                hint="jetool salvage saves the readable records; restore an earlier backup",
             )
         last = files.end_file()
         places = []
@@ -199,7 +199,7 @@ class _Taking:
                 continue
             places.append(_Place(file, stat.size_bytes, stat))
         if not places:
-            raise NotFoundError("the log files are gone", file=self._storage.root)
+            raise NotFoundError("the log files are missing", file=self._storage.root)
         places[-1] = self._with_end(places[-1])
         return places
 

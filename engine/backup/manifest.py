@@ -288,7 +288,7 @@ def _names(found: object, name: str) -> tuple[str, ...] | None:
 
 def _bad(name: str, found: str) -> DamageError:
     return DamageError(
-        "the manifest is not one that a backup writes",
+        "the manifest was not written by a backup",
         file=name,
         found=found,
         consequence="this backup cannot be used; nothing was changed",

@@ -55,7 +55,7 @@ def choose(repository: Repository, made: str | None, point: Point | None, listen
     found = [one.manifest for one in listed if one.manifest is not None]
     if not found:
         what = "no backup that can be used" if listed else "no backup yet"
-        raise NotFoundError(what, file=repository.root, hint="jetool backup list shows what there is")
+        raise NotFoundError(what, file=repository.root, hint="jetool backup list shows the backups")
     sources = sorted({one.source for one in found})
     if len(sources) > 1:
         raise UsageError(

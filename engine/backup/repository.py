@@ -168,7 +168,9 @@ class Repository:
             NotFoundError: there is no directory of backups.
         """
         if self.storage.stat(BACKUPS) is None:
-            raise NotFoundError("no directory of backups", file=self.root, hint="jetool backup ENV DEST makes one")
+            raise NotFoundError(
+                "no directory of backups", file=self.root, hint="jetool backup ENV DEST creates a backup"
+            )
         names = [name.removesuffix(".json") for name in self.storage.names(BACKUPS) if name.endswith(".json")]
         # Other files in the directory are left alone.
         return [name for name in names if ID.fullmatch(name)]
@@ -204,11 +206,11 @@ class Repository:
         """
         path = self._path(made)
         if ID.fullmatch(made) is None or self.storage.stat(path) is None:
-            raise NotFoundError(f"no backup {made!r}", file=self.root, hint="jetool backup list shows those there are")
+            raise NotFoundError(f"no backup {made!r}", file=self.root, hint="jetool backup list shows the backups")
         file = self.storage.open(path)
         try:
             if file.size() > MOST_BYTES:
-                raise DamageError("the manifest is too large to be one", file=f"{self.root}/{path}")
+                raise DamageError("the manifest is too large", file=f"{self.root}/{path}")
             manifest = decode_manifest(file.read(0, file.size()), f"{self.root}/{path}")
         finally:
             file.close()
@@ -245,8 +247,8 @@ class Repository:
                     f"the manifest of backup {one.id} cannot be read",
                     file=self.root,
                     found=one.problem,
-                    consequence="its files cannot be told from unneeded ones; nothing was removed",
-                    hint="remove that manifest if the backup is given up",
+                    consequence="its files cannot be distinguished from unneeded files; nothing was removed",
+                    hint="remove this manifest if you can do without the backup",
                 )
         used = {file.stored for one in listed if one.manifest is not None for file in one.manifest.files}
         paths = [f"{FILES}/{name}" for name in self.storage.names(FILES)] if self.storage.stat(FILES) else []

@@ -64,7 +64,7 @@ def parse_rule(text: str) -> dict[str, int]:
     units = [unit for _, unit in parts]
     if not parts or len(set(units)) != len(units) or not any(int(number) for number, _ in parts):
         raise UsageError(
-            f"{text!r} is no rule of what to keep",
+            f"{text!r} is not a rule of what to keep",
             expected="numbers with l, h, d, w, m or y, such as 7d4w or 10l12m",
             consequence="nothing was removed",
         )
@@ -106,7 +106,7 @@ def plan_prune(repository: Repository, rule: dict[str, int]) -> PrunePlan:
                 file=repository.root,
                 found=one.problem,
                 consequence="what it needs is not known; nothing was removed",
-                hint="remove that manifest if the backup is given up",
+                hint="remove this manifest if you can do without the backup",
             )
     found = kept([one.manifest for one in listed if one.manifest is not None], rule)
     going = [one.manifest.id for one in found if not one.reasons]

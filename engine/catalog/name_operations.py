@@ -335,7 +335,7 @@ class NamingOperations:
                     "an entry of the log has given out the last id of a database that there is",
                     expected=f"-{_MOST_ID} to {_MOST_ID}",
                     found=str(db_id),
-                    consequence="no database can be made, by JE neither",
+                    consequence="no database can be created, neither here nor by JE",
                     hint="jetool salvage takes the records into a new environment",
                 )
             # Allocated for good, even when the transaction aborts: in one log an id must not stand for two databases.

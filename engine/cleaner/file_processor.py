@@ -201,7 +201,7 @@ def _checked(parts: CleaningParts, file: LogFile) -> FileCheck:
             expected=damage.expected or None,
             found=damage.found or None,
             consequence="it was not cleaned",
-            hint="jetool verify says what is damaged; restore the file from a backup",
+            hint="jetool verify shows what is damaged; restore the file from a backup",
         )
     return check
 

@@ -442,7 +442,7 @@ class Engine:
             raise RefusedError(
                 "the environment belongs to a replication group",
                 file=self.home,
-                consequence="a write that the group does not know would part this node from it",
+                consequence="a write that the group does not get would make this node diverge from it",
                 hint="write through the group's master",
             )
 

@@ -294,7 +294,7 @@ def _circle(state: DatabaseState) -> DamageError:
     return DamageError(
         f"the tree of {state.label} leads back to keys that were passed",
         consequence="its records cannot be walked over",
-        hint="jetool verify says what is damaged; restore those files from a backup",
+        hint="jetool verify shows what is damaged; restore these files from a backup",
     )
 
 

@@ -335,7 +335,7 @@ class SecondaryDatabase:
         return DamageError(
             f"the secondary {self.name} does not agree with {self._primary.name}: {what}",
             found=f"the key {key!r} of the record {primary_key!r}",
-            hint=f"jetool verify --secondary {self.name}:{self._primary.name} says what does not agree",
+            hint=f"jetool verify --secondary {self.name}:{self._primary.name} shows the differences",
         )
 
 
@@ -361,4 +361,4 @@ def _check(database: Database, primary: Database, config: SecondaryConfig) -> No
     elif (config.on_foreign_delete is ForeignKeyDelete.NULLIFY) != (config.nullifier is not None):
         wrong = "a nullifier without NULLIFY, or NULLIFY without one"
     if wrong is not None:
-        raise UsageError(f"the secondary {database.name} cannot be opened so", found=wrong)
+        raise UsageError(f"the secondary {database.name} cannot be opened with this configuration", found=wrong)

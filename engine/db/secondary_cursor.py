@@ -68,7 +68,7 @@ class EntryReader:
             raise DamageError(
                 f"an entry of the secondary {name} leads to no record of {primary}",
                 found=f"the key {key!r} of the record {primary_key!r}",
-                hint=f"jetool verify --secondary {name}:{primary} says what does not agree",
+                hint=f"jetool verify --secondary {name}:{primary} shows the differences",
             )
         return SecondaryRecord(key=key, primary_key=primary_key, data=found[1])
 

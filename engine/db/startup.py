@@ -244,7 +244,7 @@ def _mark_damaged(parts: EnvironmentParts, error: DamageError) -> None:
     write_marker(parts.ctx.access.storage, RestoreRequired("LOG_CHECKSUM", now_ms, said))
     error.consequence = f"a record or tree node is lost; {MARKER} now keeps JE and jetool from opening the environment"
     error.hint = (
-        "restore the file from a backup or a replica, then remove the marker; jetool verify says what is damaged"
+        "restore the file from a backup or a replica, then remove the marker; jetool verify shows what is damaged"
     )
 
 

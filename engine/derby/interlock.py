@@ -75,7 +75,7 @@ def check(
         # Put the later log files aside: they would stop the next run too, and Derby must not find them at a log switch.
         for number in analysis.after.files:
             if log.exists(number):
-                _put_aside(log, number, "its transactions are given up", notes)
+                _put_aside(log, number, "its transactions are discarded", notes)
     end = analysis.end
     if end.derby_fails:
         notes.append(f"Derby itself would fail at {instant.show(end.stopped_at)}: {end.reason}")

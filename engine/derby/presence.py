@@ -240,7 +240,7 @@ def require_containers(database: DerbyDatabase, lost: tuple[MissingContainer, ..
     # A loss that cannot be accepted is reported first.
     first = min(needed, key=lambda one: one.loss != STOPS)
     kind: type[JetoolError] = DamageError if first.loss == STOPS else RefusedError
-    accept = "" if first.loss == STOPS else "; recover --accept-loss goes on without it"
+    accept = "" if first.loss == STOPS else "; recover --accept-loss continues without it"
     raise kind(
         first.why
         + (

@@ -45,7 +45,7 @@ KINDS: Final = {
     TWICE: "two DNs of one entry",
     DIFFERS: "an entry that stores another DN than dn2id has for it",
     UNREADABLE: "an entry that cannot be decoded",
-    CHILDREN: "another number of children than id2childrencount says",
+    CHILDREN: "the number of children differs from id2childrencount",
     BAD_RECORD: "a record of an index that cannot be decoded",
 }
 

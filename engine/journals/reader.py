@@ -135,7 +135,7 @@ class JournalReader:
             file=self._env.home,
             expected=f"an id from {have}" if self._extents.journals else None,
             found=self._why(wanted),
-            hint=f"jetool journal check {self._env.home} says what is missing and what that means",
+            hint=f"jetool journal check {self._env.home} shows what is missing and what that means",
         )
 
     @cached_property

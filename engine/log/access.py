@@ -309,7 +309,7 @@ class LogAccess:
                 f"log file {log_file_name(number)} is missing",
                 lsn=None if lsn is None else format_lsn(lsn),
                 consequence="a live record or tree node refers to it",
-                hint="restore the file from a backup; jetool verify says what else is damaged",
+                hint="restore the file from a backup; jetool verify shows what else is damaged",
             ) from None
         self._open[number] = handle
         return handle

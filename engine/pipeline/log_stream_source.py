@@ -147,5 +147,5 @@ def _check_whole(env: str, files: LogFiles, start: dict[str, int], end: dict[str
         file=f"{env}/{place}",
         found=found,
         consequence="entries may be missing",
-        hint="set failOnDataLoss to false to go on all the same, or begin with a new checkpoint",
+        hint="set failOnDataLoss to false to continue anyway, or begin with a new checkpoint",
     )

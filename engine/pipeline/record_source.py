@@ -172,7 +172,7 @@ class RecordSourceReader(DataSourceReader):
                         file=env,
                         found=opened.unseen,
                         consequence="records may be missing",
-                        hint=f'jetool verify {env} says what; .option("onDamage", "ignore") reads what recovery leaves',
+                        hint=f'jetool verify {env} shows it; .option("onDamage", "ignore") reads what recovery leaves',
                     )
                 names = [
                     name for name in opened.database_names(internal=self._db is not None) if self._db in (None, name)

@@ -46,7 +46,7 @@ def require_new(directory: str) -> None:
             "the output directory is not empty",
             file=directory,
             consequence="nothing was written",
-            hint="name a new directory, or remove this one",
+            hint="name a new directory, or remove this directory",
         )
 
 

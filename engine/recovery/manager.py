@@ -121,7 +121,7 @@ class Recovery:
                 lsn=format_lsn(self._ctx.access.at_lsn),
                 found=str(error) or type(error).__name__,
                 consequence="LOG_INTEGRITY: the environment is not recovered",
-                hint="jetool verify says what is damaged; restore those files from a backup",
+                hint="jetool verify shows what is damaged; restore these files from a backup",
             )
             raise caused_by(damage, error) from error
 

@@ -280,7 +280,7 @@ class GroupGate:
                         f"the commit at VLSN {vlsn} was not acknowledged by enough replicas",
                         expected=str(needed),
                         found=str(found),
-                        consequence="it stands on this node, and is lost if another one becomes master without it",
+                        consequence="it is in the log of this node, and is lost if a node without it becomes master",
                         hint="read it again when the replicas are back",
                     )
                 self._changed.wait(left)

@@ -219,5 +219,5 @@ class Replay:
             file=self._engine.home,
             found=found,
             consequence="the node has parted from its master, and replays nothing more",
-            hint="compare the nodes with jetool diff; jetool node run --restore copies the master's files anew",
+            hint="compare the nodes with jetool diff; jetool node run --restore copies the master's files again",
         )

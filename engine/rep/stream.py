@@ -207,7 +207,7 @@ def form_of(raw: RawEntry) -> StreamEntry:
             lsn=format_lsn(raw.lsn),
             found=str(error),
             consequence="the stream cannot be read on, nor compared",
-            hint="run jetool verify; restore this node from another one",
+            hint="run jetool verify; restore this node from another node",
         ) from error
 
 

@@ -71,7 +71,7 @@ def _beyond(storage: Storage, files: LogFiles, point: Point, cut: Cut, listener:
         f"files that were in use at {point.text} have been deleted since",
         file=storage.root,
         lsn=format_lsn(cut.end_lsn),
-        consequence="what would be shown is not whole",
+        consequence="the output would be incomplete",
         hint="a backup of then has them"
         if horizon is None
         else f"the oldest point for which every file is there is lsn:{format_lsn(horizon)}",

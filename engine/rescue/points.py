@@ -369,7 +369,7 @@ class _Walk:
             file=storage.root,
             expected=self._point.text,
             found=found,
-            hint="jetool info shows how far the log goes; jetool txns and jetool vlsn map what is in it",
+            hint="jetool info shows the end of the log; jetool txns and jetool vlsn map show its content",
         )
 
 

@@ -175,7 +175,7 @@ def _require_whole(
             lsn=format_lsn(cut.end_lsn),
             found=str(error),
             consequence="nothing was changed",
-            hint="name a later point, or put a backup of that time in its place",
+            hint="name a later point, or use a backup of that time instead",
         ) from error
     if files.missing() or files.files[0].number:
         _require_files(view, cut, listener)
@@ -194,8 +194,8 @@ def _require_files(view: Storage, cut: Cut, listener: Listener) -> None:
             file=view.root,
             lsn=format_lsn(cut.end_lsn),
             found=f"{first.first_db} leads to {format_lsn(first.first_lsn)} in {log_file_name(number)}",
-            consequence="what would be left is not whole; nothing was changed",
-            hint="name a later point; a backup that has those files can be restored to this one",
+            consequence="the remaining log would be incomplete; nothing was changed",
+            hint="name a later point; a backup that has these files can be restored to this point",
         )
 
 

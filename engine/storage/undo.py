@@ -140,7 +140,7 @@ def _require_ours(storage: Storage, backup: Storage, manifest: dict[str, object]
         raise RefusedError(
             "files were changed since the run that would be undone",
             file=f"{storage.root}/{changed}",
-            consequence="what was written since would be lost, and old and new bytes mixed up; nothing was changed",
+            consequence="later writes would be lost, and old and new bytes mixed up; nothing was changed",
             hint=f"work on a copy: undo --force takes back all the same; without {MARKER} the files count as they are",
         )
 

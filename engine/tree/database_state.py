@@ -91,7 +91,7 @@ class DatabaseState:
                 expected="a database without either",
                 found=f"flags {impl.flags:#x}",
                 consequence="its keys cannot be read",
-                hint="jetool verify says what is damaged; restore the file from a backup",
+                hint="jetool verify shows what is damaged; restore the file from a backup",
             )
 
     @property

@@ -89,7 +89,7 @@ def _check_order(db: DatabaseState, node: IN, entry: LogEntry) -> None:
                 f"keys of a node of {db.label} are out of order",
                 lsn=format_lsn(entry.lsn),
                 consequence="records after them cannot be found",
-                hint="jetool verify says what is damaged; restore those files from a backup",
+                hint="jetool verify shows what is damaged; restore these files from a backup",
             )
 
 

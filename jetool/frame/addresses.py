@@ -57,7 +57,7 @@ class EntryTypesParam(click.ParamType[EntryTypes]):
                 from engine.derby.format.operations import names as operations
 
                 if not operations.named(name):
-                    self.fail(f"{word!r} is no entry type, operation or group; --type list prints them", param, ctx)
+                    self.fail(f"{word!r} is not an entry type, operation or group; --type list prints them", param, ctx)
                 only_derby.append(word)
             numbers |= found
         return EntryTypes(tuple(words), frozenset(numbers), tuple(only_derby))

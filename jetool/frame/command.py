@@ -239,7 +239,7 @@ class Command(click.Command):
             run.messages.notice(
                 f"the tail is moving: {plural(grown, 'byte was', 'bytes were')} appended to the log while it was read",
                 file=env,
-                consequence="what is said of the end of the log is of a moment in between",
+                consequence="statements about the end of the log are from a moment during the run",
             )
 
     def _serving(self, values: Mapping[str, Any]) -> Verb:

@@ -131,7 +131,7 @@ def _warn(run: Run, env: str, log: LogStream) -> bool:
             f"damage met: {REASONS[damage.reason]}",
             file=f"{env}/{damage.path}",
             lsn=format_lsn(damage.lsn),
-            consequence="what stood there was not read",
+            consequence="entries in the damaged part were not read",
             hint=f"jetool verify {env}",
         )
     for lsn in log.unreadable:

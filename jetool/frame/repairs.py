@@ -93,5 +93,5 @@ def _for_good(run: Run, env: str, disk: DiskStorage, command: str, config: Envir
     if saving.saved_bytes:
         repair.backup, repair.saved_bytes = backup.root, saving.saved_bytes
         run.messages.notice(
-            f"the old bytes were saved in {repair.backup}", hint=f"jetool undo {env} takes the change back"
+            f"the old bytes were saved in {repair.backup}", hint=f"jetool undo {env} reverts the change"
         )

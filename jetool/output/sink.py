@@ -228,7 +228,7 @@ def output_failure(error: OSError, name: str) -> Exception:
         "cannot write the results" + (f" to {name}" if name == STDOUT else ""),
         file=None if name == STDOUT else name,
         found=error.strerror or str(error),
-        consequence="what was written so far is incomplete",
+        consequence="the output written so far is incomplete",
     )
 
 

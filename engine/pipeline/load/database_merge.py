@@ -149,14 +149,16 @@ def resume(storage: Storage, subject: str) -> State:
     name = f"{stage.DIRECTORY}/{_STATE}"
     if storage.stat(name) is None:
         raise NotFoundError(
-            "there is no load to resume", file=storage.root, hint="run the command without --resume; it begins anew"
+            "there is no load to resume",
+            file=storage.root,
+            hint="run the command without --resume; it starts from the beginning",
         )
     file = storage.open(name)
     fields = json.loads(file.read(0, file.size()))
     file.close()
     if fields["subject"] != subject:
         raise UsageError(
-            "the load that was interrupted was another one",
+            "the interrupted load was a different load",
             expected=fields["subject"],
             found=subject,
             hint="give the same sources and options, or leave out --resume to give that one up",

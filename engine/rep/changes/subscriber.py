@@ -195,7 +195,7 @@ class Subscriber:
                     f"no master for {self._settings.patience_s:g} s",
                     found=str(problem),
                     consequence="the position is kept",
-                    hint="jetool group show says which nodes answer; run it again and it goes on",
+                    hint="jetool group show shows which nodes answer; run the command again to continue",
                 ) from problem
             until = now + pause
             while time.monotonic() < until:
@@ -249,7 +249,7 @@ class Subscriber:
         joined = join(self._network, address, group, self._settings.timeout_s, force=self._settings.force, uuid=uuid)
         self.connections += 1
         if abs(joined.clock_ms) >= _CLOCK_MS:
-            self._notice("the master's clock is another one, and times are by it", f"{joined.clock_ms} ms ahead")
+            self._notice("the master's clock differs, and times are taken from it", f"{joined.clock_ms} ms ahead")
         return Feed(joined)
 
     def _follow(self, feed: Feed) -> Iterator[Event]:
@@ -360,7 +360,7 @@ class Subscriber:
         grown = (unread - self._least_unread) * self._bytes // self.entries
         if grown > self._settings.hold_bytes:
             raise StalledError(
-                "what is written to is slower than the group",
+                "the output is slower than the group",
                 expected=f"up to {plural(self._settings.hold_bytes, 'byte')} more to be read",
                 found=f"about {grown}",
                 consequence="the connection was ended, since the master keeps its files for it; the position is kept",
@@ -376,6 +376,6 @@ class Subscriber:
             raise RefusedError(
                 "the commits of this group do not say what is durable",
                 consequence="nothing could ever be handed out",
-                hint="add --fast, which hands out what is not durable yet and reports forks",
+                hint="add --fast, which also delivers transactions that are not durable yet, and reports forks",
             )
         return since or now

@@ -30,12 +30,12 @@ _REASONS: Final = {
     Status.FORMAT_ERROR: "it takes the request for malformed",
     Status.UNKNOWN_SERVICE: "it does not have the service now",
     Status.INVALID: "it does not accept who asks",
-    Status.AUTHENTICATE: "it wants to know who asks",
+    Status.AUTHENTICATE: "the node requires authentication",
 }
 # A peer that expects TLS closes this way, and so does a peer that is not a node of JE.
-_PLAIN_CLOSED: Final = "is it a node of JE? One that speaks TLS wants --tls-ca"
+_PLAIN_CLOSED: Final = "is it a node of JE? A node that uses TLS needs --tls-ca"
 # A node of JE that does not trust the caller closes the TLS connection this way.
-_TLS_CLOSED: Final = "does it trust the certificate of --tls-cert? What it has logged says why it closes"
+_TLS_CLOSED: Final = "does it trust the certificate of --tls-cert? Its log shows why it closes the connection"
 
 
 class TurnedAwayError(DisconnectedError):

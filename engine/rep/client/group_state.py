@@ -28,7 +28,7 @@ UNKNOWN: Final = "UNKNOWN"
 # A group without members: nodes answer with their own group.
 _UNNAMED: Final = "?"
 _MOST_AT_ONCE: Final = 16
-_CHECK_ADDRESSES: Final = "check the addresses; are they nodes of JE? Those that speak TLS want --tls-ca"
+_CHECK_ADDRESSES: Final = "check the addresses; are they nodes of JE? Nodes that use TLS need --tls-ca"
 # Every listed node is called, so the length of the list must be limited. Groups have a handful of nodes.
 _MOST_NODES: Final = 256
 # A monitor lacks this service, and an external node need not listen at its address.
@@ -148,7 +148,9 @@ def look(network: Network, addresses: Sequence[Address], group: str | None, time
         )
     groups = sorted({seed.group for seed in seeds})
     if len(groups) > 1:
-        raise RefusedError("the nodes belong to different groups", found=", ".join(groups), hint="look at one group")
+        raise RefusedError(
+            "the nodes belong to different groups", found=", ".join(groups), hint="name the nodes of one group"
+        )
     members = _members(network, seeds, timeout_s)
     asked = {node.name or "": node for node in members.nodes if not node.removed}
     if len(asked) > _MOST_NODES:

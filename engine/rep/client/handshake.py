@@ -114,7 +114,7 @@ def check_release(je_version: str, peer: str, *, force: bool) -> None:
             expected="7.3 to 25.3",
             found=je_version or "none",
             consequence="nothing was asked of it, since a wrong byte can stop a node",
-            hint="add --force to go on all the same",
+            hint="add --force to continue anyway",
         )
 
 

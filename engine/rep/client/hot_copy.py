@@ -197,11 +197,11 @@ class HotCopy:
             except DisconnectedError as error:
                 if self._attempts > retries:
                     raise CutError(
-                        "the copy is not whole",
+                        "the copy is incomplete",
                         file=self._repository.root,
                         found=str(error),
                         consequence="no backup was added; files that have come are kept",
-                        hint="run it again: it goes on with them",
+                        hint="run it again: it continues with these files",
                     ) from error
                 retried(error)
                 time.sleep(pause)

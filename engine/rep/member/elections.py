@@ -209,7 +209,7 @@ def _best(promises: list[Promise]) -> Suggestion:
             "the latest log is that of a node that is not to be elected",
             expected="a priority of 1 or more",
             found=", ".join(sorted(promise.suggestion.node for promise in best)),
-            consequence="there is no master until another node with a log as late is there",
+            consequence="there is no master until another node has an equally late log",
         )
     return max(fit, key=lambda promise: (promise.priority, promise.suggestion.host, promise.suggestion.port)).suggestion
 

@@ -122,7 +122,7 @@ class MasterLink:
                 f"an entry of a later log version than was agreed has come from {self.peer}",
                 expected=f"log version {WRITTEN_VERSION} or earlier",
                 found=str(entry.log_version),
-                consequence="what it means cannot be kept here; nothing of it was replayed",
+                consequence="this node cannot store it; no part of it was replayed",
             )
 
     def _nonsense(self, error: FormatError) -> PeerError:

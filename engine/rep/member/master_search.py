@@ -171,6 +171,6 @@ class Seeker:
                 f"the group has an active node {self._config.name!r} already",
                 found=error.found,
                 consequence="it has not joined; nothing was changed",
-                hint="give this one another --node",
+                hint="give this node another --node",
             )
         return DisconnectedError(error.what, found=error.found)

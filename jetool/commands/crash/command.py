@@ -144,7 +144,7 @@ def _in_place(run: Run, env: str, disk: DiskStorage, damage: Callable[[Storage],
             saving.interrupt()
             raise
         saving.finish({})
-        run.messages.notice(f"the old bytes were saved in {backup.root}", hint=f"jetool undo {env} takes it back")
+        run.messages.notice(f"the old bytes were saved in {backup.root}", hint=f"jetool undo {env} reverts it")
         return effect
 
 

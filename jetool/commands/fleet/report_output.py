@@ -58,7 +58,9 @@ def _warn(run: Run, profiles: Sequence[Profile]) -> None:
     for profile in profiles:
         # Without files, the problem was already reported when the environment was listed.
         if profile.problem and profile.files:
-            run.messages.warning(profile.problem, consequence="the report lacks what it holds", file=profile.member.env)
+            run.messages.warning(
+                profile.problem, consequence="its content is missing in the report", file=profile.member.env
+            )
         elif profile.state == DAMAGED:
             run.messages.warning(
                 "; ".join(_damage(profile)), file=profile.member.env, hint=f"jetool verify {profile.member.env}"

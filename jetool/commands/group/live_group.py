@@ -28,7 +28,7 @@ class RunningNode(NamedTuple):
     id: Annotated[Int | None, "its node id; null for one that the group database does not hold"]
     type: Annotated[Text | None, "its type; null likewise", Choices(NODE_TYPES)]
     address: Annotated[Text, "where it was asked"]
-    state: Annotated[Text | None, "what it says that it is; null when it does not answer", Choices(STATES)]
+    state: Annotated[Text | None, "the state that it reports; null when it does not answer", Choices(STATES)]
     master: Annotated[Text | None, "the master that it knows"]
     commit_vlsn: Annotated[Vlsn | None, "its last Commit or Abort"]
     lag: Annotated[Int | None, "by how many VLSNs that is before the master's; null when unknown"]

@@ -110,7 +110,7 @@ def recover(
     run.out.document(recovered(env, done, before, dry_run=run.dry_run))
     if done.backup is not None:
         run.messages.notice(
-            f"the old bytes were saved in {done.backup}", hint=f"jetool undo {env} takes the recovery back"
+            f"the old bytes were saved in {done.backup}", hint=f"jetool undo {env} reverts the recovery"
         )
     seen = as_before(DiskStorage(env))
     if done.result.ckpt_end_lsn != NULL_LSN:
@@ -141,9 +141,9 @@ def _warn_of_loss(run: Run, env: str, done: RecoveryRun) -> bool:
             file=f"{env}/{done.tail.last_file.path}",
             lsn=format_lsn(done.tail.end_lsn),
             consequence=f"{plural(done.tail.given_up_bytes, 'byte')} {_done(run, done.tail.given_up_bytes)} cut off",
-            hint=f"restore the file from a copy; jetool salvage {env} --to DIR reads what stands after it"
+            hint=f"restore the file from a copy; jetool salvage {env} --to DIR reads the records after it"
             if run.dry_run
-            else f"take it back: jetool undo {env}; then jetool salvage reads what stands after it",
+            else f"revert it: jetool undo {env}; then jetool salvage reads the records after it",
         )
     if lost:
         run.messages.warning(

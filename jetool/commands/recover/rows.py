@@ -20,8 +20,8 @@ class LogPass(NamedTuple):
     end_lsn: Annotated[Lsn, "where it ended"]
     read: Annotated[Int, "entries read"]
     applied: Annotated[Int, "entries that changed the tree"]
-    ignored: Annotated[Int, "entries that did not: older than what is there, or of no effect"]
-    deleted: Annotated[Int, "entries of databases that are gone"]
+    ignored: Annotated[Int, "entries that did not: older than the version in the tree, or without effect"]
+    deleted: Annotated[Int, "entries of removed databases"]
 
 
 @record()
