@@ -1,6 +1,6 @@
 """The error classes: a few kinds, each with fields and one exit code.
 
-A kind tells what an operator can do about the error, not where it was raised:
+A kind states what an operator can do about the error, not where it was raised:
 
 =====================  ====  =====================================================
 kind                   code  meaning

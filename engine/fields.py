@@ -25,8 +25,8 @@ a kind, ``Lsn``       a value of that kind; the kinds are below, and what they l
 ``Lsn | Absent``      left out where it does not apply (``ABSENT``)
 ``Sequence[Lsn]``     a list
 a record class        a nested record; ``Sequence`` of it: nested records
-``Like(Other)``       in the place of the help: that of the field of the same name in
-                      ``Other``, with its choices
+``Like(Other)``       in the place of the help: help and choices of the field of the same name in
+                      ``Other``
 ``Choices(...)``      after the help: the only texts that occur
 ``Named("from")``     after the help: a name that Python keeps for itself
 ====================  ==================================================================
@@ -134,7 +134,7 @@ class Field(NamedTuple):
     Attributes:
         name: the JSON key.
         kind: name of a kind, or of a kind of lists.
-        help: its meaning, with units.
+        help: the meaning of the field, with units.
         null: whether it can be null.
         optional: whether it can be left out.
         fields: the fields of a nested ``record`` or of each of ``records``; empty where they vary.
@@ -179,7 +179,7 @@ def record(rec: str = "") -> Callable[[_Class], _Class]:
     """Class decorator: make a named tuple a record that can be printed.
 
     Arguments:
-        rec: its name in NDJSON; omit it for records that occur only inside others.
+        rec: name of the record in NDJSON; omit it for records that occur only inside other records.
     """
 
     def declare(cls: _Class) -> _Class:

@@ -8,8 +8,8 @@ delayed and may delete files. Changes during the copy, and how they are handled:
   that are not listed yet, so the list is made again, and the copy continues to the new end. A file that is deleted
   after it was copied stays in the backup, since the log may still need it at the end of the copy.
 * A rollback marks entries in files that were copied already, or a syncup or a recovery cuts the log. Each copied file
-  that has changed since is copied again. Its time or length shows the change; for the last file, which changes all the
-  time, the digest of the copied part.
+  that has changed since is copied again. The time or length of a file shows that it has changed. For the last file,
+  which changes all the time, the digest of the copied part shows it.
 
 A file whose length and time are those noted in the newest backup of the same environment is not read again. A file
 modified within two seconds before that backup is read again, since it may change twice within the resolution of its
@@ -45,13 +45,13 @@ class Taken(NamedTuple):
     """A backup that was taken.
 
     Attributes:
-        manifest: its manifest.
+        manifest: the manifest of the backup.
         copied_files, copied_bytes: the part that had to be read.
         stored_bytes: bytes that were new in the repository.
         attempts: number of times that the list of files was made.
         gone: listed files that were deleted before they were copied.
         lost: first and last number of the files that were written and deleted since the newest backup without being
-            backed up in full; None if there are none.
+            backed up in full; None if there are no such files.
         given_up_bytes, commits_after: bytes after the end of the log in its last file, and valid Commits among them.
         problem: why the copy cannot be recovered; None when it can.
     """
@@ -75,7 +75,7 @@ class BackupPlan(NamedTuple):
         files: log files of the backup.
         size_bytes: their total length; the last file counts up to its last whole entry.
         to_copy: files that would be read.
-        to_copy_bytes: their length.
+        to_copy_bytes: length of the files to read.
         end_lsn: where the log ends.
     """
 
@@ -106,7 +106,7 @@ def plan(storage: Storage, repository: Repository, source: str) -> BackupPlan:
     """What a backup would do; nothing is changed.
 
     Raises:
-        NotFoundError: there is no environment. RefusedError: it must not be used.
+        NotFoundError: there is no environment. RefusedError: the environment must not be used.
         UnsupportedError, StorageError: a file cannot be read.
     """
     taking = _Taking(storage, repository, Origin(source, None, 0), SILENT)
@@ -134,14 +134,14 @@ def take(
 
     Arguments:
         storage: the environment.
-        source: its name in the manifest.
+        source: the name of the environment in the manifest.
         node: the name of the node, where it is known.
         listener: receives progress of ``backup`` in bytes.
         most_attempts: how often an environment may change while it is copied.
 
     Raises:
-        NotFoundError: there is no environment. RefusedError: it must not be used, another process adds or removes
-            backups, or it keeps changing. UnsupportedError, StorageError: a file cannot be read or written.
+        NotFoundError: there is no environment. RefusedError: the environment must not be used or keeps changing, or
+            another process adds or removes backups. UnsupportedError, StorageError: a file cannot be read or written.
     """
     # Read the environment before anything is created, so that a mistyped path leaves no directory of backups.
     list_log_files(storage)
@@ -184,7 +184,7 @@ class _Taking:
             file=self._storage.root,
             found=f"its files have changed {most_attempts} times while they were copied",
             consequence="no backup was added; what was copied is kept",
-            hint="run it again: it goes on with what there is",
+            hint="run it again: it continues with the copied files",
         )
 
     def listed(self) -> list[_Place]:
@@ -192,10 +192,10 @@ class _Taking:
         files = list_log_files(self._storage)
         if files.marker is not None:
             raise RefusedError(
-                "the environment holds a restore marker: what is there is not a whole log",
+                "the environment holds a restore marker: its log is incomplete",
                 file=f"{self._storage.root}/{files.marker.path}",
                 consequence="nothing was copied",
-                hint="jetool salvage takes out what is left; restore an earlier backup",
+                hint="jetool salvage saves the readable records; restore an earlier backup",
             )
         last = files.end_file()
         places = []
@@ -206,7 +206,7 @@ class _Taking:
                 continue
             places.append(_Place(file, stat.size_bytes, stat))
         if not places:
-            raise NotFoundError("the log files are gone", file=self._storage.root)
+            raise NotFoundError("the log files are missing", file=self._storage.root)
         places[-1] = self._with_end(places[-1])
         return places
 

@@ -28,7 +28,7 @@ class FileCheckup(NamedTuple):
     """The result for one stored file.
 
     Attributes:
-        size_bytes: how much of it was read.
+        size_bytes: number of bytes that were read.
         entries: good entries; 0 if they were not checked.
         problems: descriptions of the faults.
     """
@@ -43,11 +43,11 @@ class BackupCheckup(NamedTuple):
 
     Attributes:
         id: of the backup.
-        manifest: its manifest; None if that cannot be read.
+        manifest: the manifest of the backup; None if it cannot be read.
         bad_files: files that are missing or have changed.
         entries: good entries of its log.
         recovered: whether recovery succeeded; None if it was not tried.
-        databases, records: their numbers after recovery; None if it was not tried or failed.
+        databases, records: their numbers after recovery; None if recovery was not tried or failed.
         problems: descriptions of the faults.
     """
 
@@ -167,7 +167,7 @@ class BackupChecker:
         """Databases and records of the copy as recovery finds them.
 
         Raises:
-            JetoolError: it cannot be recovered, or a record cannot be read.
+            JetoolError: the copy cannot be recovered, or a record cannot be read.
         """
         with Environment(view, EnvironmentConfig(read_only=True), self._listener) as env:
             if env.unseen:

@@ -1,8 +1,9 @@
 """Repeated backups of an environment while it is written.
 
 Every round is a backup of its own (``backup_run``), so the previous backup survives if the program is killed. The new
-backup replaces the previous one if it contains every file of that one, with the last file as long or longer. If files
-were deleted or changed in between, both are kept, so every point in time that could be restored still can be.
+backup replaces the previous one if it contains every file of the previous one, and the last of these files is not
+shorter. If files were deleted or changed in between, both are kept, so every point in time that could be restored still
+can be.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Round(NamedTuple):
 
     Attributes:
         taken: the new backup.
-        replaced: the id of the backup that it replaced; None if none was.
+        replaced: the id of the backup that the new one replaced; None if no backup was replaced.
         lag_bytes: bytes by which the log had grown when the backup was complete.
         lag_ms: time from the search for the end of the log until the backup was complete. Commits after that search are
             in no backup.
@@ -42,7 +43,7 @@ class Follower:
 
     Arguments:
         storage: the environment.
-        source: its name in manifests.
+        source: the name of the environment in manifests.
     """
 
     def __init__(self, storage: Storage, repository: Repository, source: str, listener: Listener = SILENT) -> None:

@@ -81,7 +81,7 @@ def facts_of(storage: Storage, files: LogFiles, file: LogFile, *, replicated: bo
         replicated: whether entries may have VLSNs; if not, the file is not searched for them.
 
     Raises:
-        UnsupportedError, StorageError: it cannot be read.
+        UnsupportedError, StorageError: the file cannot be read.
     """
     is_last = file is files.files[-1]
     scan = scan_file(storage, file, is_last=is_last)
@@ -122,7 +122,7 @@ def _named_by_next(storage: Storage, files: LogFiles, file: LogFile, scan: LogSc
 
 
 def _vlsns_at_ends(scan: LogScan, last_lsn: int) -> tuple[int, int] | None:
-    """First and last VLSN of the entries near both ends; None if none of these has one."""
+    """First and last VLSN of the entries near both ends; None if no such entry has a VLSN."""
     ends = []
     for items in (islice(scan.entries(), _MOST_LOOKS), islice(scan.back_by_links(last_lsn), _MOST_LOOKS)):
         seen = (item.vlsn for item in items if isinstance(item, LogEntry) and item.replicated and not item.invisible)
@@ -131,7 +131,7 @@ def _vlsns_at_ends(scan: LogScan, last_lsn: int) -> tuple[int, int] | None:
 
 
 def last_commit_ms(storage: Storage, files: LogFiles, last_lsns: Mapping[int, int]) -> int | None:
-    """Time of the last Commit of a log; None when it has none.
+    """Time of the last Commit of a log; None if the log holds no Commit.
 
     Arguments:
         last_lsns: the last entry of each file, by number.

@@ -63,7 +63,7 @@ class BackupFile(NamedTuple):
         size_bytes: its length; the last file counts up to its last whole entry.
         sha256: SHA-256 of these bytes, in hex.
         version: its log version.
-        first_lsn, last_lsn: its first and last entry; NULL_LSN when it holds none.
+        first_lsn, last_lsn: the first and last entry of the file; NULL_LSN if it holds no entry.
         first_vlsn, last_vlsn: NULL_VLSN when it holds none.
         modified_ms: when the original was last modified according to its file system; 0 if unknown.
     """
@@ -110,7 +110,7 @@ class Manifest(NamedTuple):
 
     @property
     def vlsns(self) -> tuple[int, int]:
-        """First and last VLSN of all files; NULL_VLSN without one."""
+        """First and last VLSN of all files; NULL_VLSN if no file has VLSNs."""
         found = [file for file in self.files if file.first_vlsn != NULL_VLSN]
         return (found[0].first_vlsn, found[-1].last_vlsn) if found else (NULL_VLSN, NULL_VLSN)
 
@@ -288,7 +288,7 @@ def _names(found: object, name: str) -> tuple[str, ...] | None:
 
 def _bad(name: str, found: str) -> DamageError:
     return DamageError(
-        "the manifest is not one that a backup writes",
+        "the manifest was not written by a backup",
         file=name,
         found=found,
         consequence="this backup cannot be used; nothing was changed",

@@ -83,7 +83,7 @@ def describe(
     Arguments:
         made: the id of the backup.
         view: the copy, as an environment.
-        copied: its files, ascending.
+        copied: the files of the copy, ascending.
         previous: an earlier backup, whose files need not be read again.
 
     Raises:

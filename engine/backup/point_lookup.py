@@ -1,9 +1,9 @@
 """Find the backup from which a point is restored.
 
-It is the oldest backup whose log reaches the point: the later a backup is, the more of the files in use at that point
-may have been deleted by the cleaner. Files that had been deleted before that backup come from earlier backups that
-contain them in full. An earlier backup must belong to the same log: an environment that was restored to a point writes
-new files with numbers that it used before. So both backups must share a later file with the same bytes.
+A point is restored from the oldest backup whose log reaches it: the later a backup is, the more of the files in use at
+that point may have been deleted by the cleaner. Files that had been deleted before that backup come from earlier
+backups that contain them in full. An earlier backup must belong to the same log: an environment that was restored to a
+point writes new files with numbers that it used before. So both backups must share a later file with the same bytes.
 
 If a backup does not hold the point, or lacks data in use at it, the next one is tried. A backup does not hold a time, a
 VLSN or an LSN after its end, since it lacks the commits between its end and the point.
@@ -40,12 +40,12 @@ def choose(repository: Repository, made: str | None, point: Point | None, listen
     """The backup that is restored.
 
     Arguments:
-        made: its id; None for the newest, or for the oldest that holds the point.
+        made: the id of the backup; None for the newest, or for the oldest that holds the point.
         point: None restores all of it.
 
     Raises:
         NotFoundError: there is no backup, or none holds the point. UsageError: there are backups of several
-            environments, and none is named. RefusedError: files that were in use at the point are in none.
+            environments, and the caller names no backup. RefusedError: files that were in use at the point are in none.
         DamageError, UnsupportedError, StorageError: a file of the backup cannot be read.
     """
     if made is not None:
@@ -55,7 +55,7 @@ def choose(repository: Repository, made: str | None, point: Point | None, listen
     found = [one.manifest for one in listed if one.manifest is not None]
     if not found:
         what = "no backup that can be used" if listed else "no backup yet"
-        raise NotFoundError(what, file=repository.root, hint="jetool backup list shows what there is")
+        raise NotFoundError(what, file=repository.root, hint="jetool backup list shows the backups")
     sources = sorted({one.source for one in found})
     if len(sources) > 1:
         raise UsageError(

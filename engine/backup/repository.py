@@ -143,7 +143,7 @@ class Repository:
         """Add a backup whose files are all stored. The backup is durable on return.
 
         Raises:
-            NotFoundError: one of its files is not stored.
+            NotFoundError: a file of the backup is not stored.
         """
         for file in manifest.files:
             if not self.holds(file):
@@ -168,7 +168,9 @@ class Repository:
             NotFoundError: there is no directory of backups.
         """
         if self.storage.stat(BACKUPS) is None:
-            raise NotFoundError("no directory of backups", file=self.root, hint="jetool backup ENV DEST makes one")
+            raise NotFoundError(
+                "no directory of backups", file=self.root, hint="jetool backup ENV DEST creates a backup"
+            )
         names = [name.removesuffix(".json") for name in self.storage.names(BACKUPS) if name.endswith(".json")]
         # Other files in the directory are left alone.
         return [name for name in names if ID.fullmatch(name)]
@@ -189,7 +191,7 @@ class Repository:
             return RepositoryBackup(made, None, str(error))
 
     def latest(self, source: str | None = None) -> Manifest | None:
-        """The newest readable backup, of one source if it is given; None without one."""
+        """The newest readable backup, of ``source`` if that is given; None if there is no such backup."""
         if self.storage.stat(BACKUPS) is None:
             return None
         # There may be hundreds of manifests: read the newest first, and only as far as needed.
@@ -204,11 +206,11 @@ class Repository:
         """
         path = self._path(made)
         if ID.fullmatch(made) is None or self.storage.stat(path) is None:
-            raise NotFoundError(f"no backup {made!r}", file=self.root, hint="jetool backup list shows those there are")
+            raise NotFoundError(f"no backup {made!r}", file=self.root, hint="jetool backup list shows the backups")
         file = self.storage.open(path)
         try:
             if file.size() > MOST_BYTES:
-                raise DamageError("the manifest is too large to be one", file=f"{self.root}/{path}")
+                raise DamageError("the manifest is too large", file=f"{self.root}/{path}")
             manifest = decode_manifest(file.read(0, file.size()), f"{self.root}/{path}")
         finally:
             file.close()
@@ -245,8 +247,8 @@ class Repository:
                     f"the manifest of backup {one.id} cannot be read",
                     file=self.root,
                     found=one.problem,
-                    consequence="its files cannot be told from unneeded ones; nothing was removed",
-                    hint="remove that manifest if the backup is given up",
+                    consequence="its files cannot be distinguished from unneeded files; nothing was removed",
+                    hint="remove this manifest if you can do without the backup",
                 )
         used = {file.stored for one in listed if one.manifest is not None for file in one.manifest.files}
         paths = [f"{FILES}/{name}" for name in self.storage.names(FILES)] if self.storage.stat(FILES) else []
@@ -280,7 +282,7 @@ class LogFileStore:
 
     Arguments:
         repository: where to.
-        summing: one thread, that adds pieces to a digest.
+        summing: a thread that adds pieces to a digest.
         pool: runs the syncs; None: each file is finished before the next.
     """
 
@@ -295,7 +297,7 @@ class LogFileStore:
 
         Arguments:
             number: number of the log file.
-            pieces: its bytes, in order.
+            pieces: the bytes of the file, in order.
 
         Raises:
             StorageError: there is no room, or the directory cannot be written; for this file or one before it.
@@ -338,7 +340,7 @@ class LogFileStore:
         """Wait until every file is durable and has its name.
 
         Raises:
-            StorageError: one of them cannot be written.
+            StorageError: a file cannot be written.
         """
         while self._unsettled:
             self._unsettled.popleft().result()

@@ -56,10 +56,10 @@ class PlannedFile(NamedTuple):
     """A file of the restored environment.
 
     Attributes:
-        file: its original.
+        file: the original of the file.
         length: how many bytes of it.
         tail: bytes after them: the entry that closes the last file; empty for other files.
-        is_there: it is already in place.
+        is_there: the file is already in place.
     """
 
     file: BackupFile
@@ -214,7 +214,7 @@ def require_place(target: Storage, *, delta: bool) -> tuple[str, ...]:
     if found is None:
         return ()
     if not found.is_directory:
-        raise RefusedError("a file stands where the environment is to be", file=target.root)
+        raise RefusedError("a file is in the place of the environment's directory", file=target.root)
     names = [name for name in target.names() if name != LOCK_FILE]
     # A run that was killed before its marker was complete has left nothing else.
     if not names or names == [MARKER]:
@@ -225,7 +225,7 @@ def require_place(target: Storage, *, delta: bool) -> tuple[str, ...]:
             file=target.root,
             found=f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0],
             consequence="nothing was restored",
-            hint="name a directory that does not exist; --delta puts the backup in the place of the log that is there",
+            hint="name a directory that does not exist; --delta replaces the existing log by the backup",
         )
     try:
         files = list_log_files(target)
@@ -279,12 +279,12 @@ def _copy(repository: Repository, target: Storage, one: PlannedFile) -> None:
             at += len(piece)
         if digest.hexdigest() != one.file.sha256:
             raise DamageError(
-                "a stored file has another SHA-256 than its backup says",
+                "the SHA-256 of a stored file differs from the manifest of its backup",
                 file=f"{repository.root}/{one.file.stored}",
                 expected=one.file.sha256,
                 found=digest.hexdigest(),
-                consequence="the environment is not whole, and its marker keeps JE from opening it",
-                hint="jetool backup verify says which backups are whole; restore one of these",
+                consequence="the environment is incomplete, and its marker keeps JE from opening it",
+                hint="jetool backup verify shows which backups are undamaged; restore one of them",
             )
         if one.tail:
             file.write(one.length, one.tail)
@@ -301,7 +301,7 @@ def _put(target: Storage, path: str, content: bytes) -> None:
 def _ending(repository: Repository, chosen: Chosen, file: BackupFile, length: int) -> tuple[bytes, NewFile | None]:
     """The end that makes the next writer begin a new log file: an ImmutableFile entry or, in old versions, a new file.
 
-    Neither is needed if the log already ends with that entry.
+    Neither the entry nor the file is needed if the log already ends with that entry.
     """
     cut = BackupView(repository, (file,), chosen.manifest.id)
     view = CutStorage(cut, {file.path: length})
@@ -314,7 +314,7 @@ def _ending(repository: Repository, chosen: Chosen, file: BackupFile, length: in
             "the last file of the backup is damaged",
             file=f"{repository.root}/{file.stored}",
             consequence="nothing was restored",
-            hint="jetool backup verify says which backups are whole",
+            hint="jetool backup verify shows which backups are undamaged",
         )
     if last.type_number == IMMUTABLE_FILE:
         return b"", None

@@ -39,9 +39,9 @@ class PrunePlan(NamedTuple):
     """What is removed.
 
     Attributes:
-        backups: all of them, the oldest first.
+        backups: all backups, the oldest first.
         files: paths of stored files that no backup needs after the removal.
-        size_bytes: their bytes.
+        size_bytes: size of the removed files.
     """
 
     backups: tuple[Kept, ...]
@@ -64,7 +64,7 @@ def parse_rule(text: str) -> dict[str, int]:
     units = [unit for _, unit in parts]
     if not parts or len(set(units)) != len(units) or not any(int(number) for number, _ in parts):
         raise UsageError(
-            f"{text!r} is no rule of what to keep",
+            f"{text!r} is not a rule of what to keep",
             expected="numbers with l, h, d, w, m or y, such as 7d4w or 10l12m",
             consequence="nothing was removed",
         )
@@ -75,7 +75,7 @@ def kept(manifests: Sequence[Manifest], rule: dict[str, int]) -> list[Kept]:
     """Apply a rule to each backup.
 
     Arguments:
-        manifests: those of one directory, oldest first.
+        manifests: the manifests of one directory, oldest first.
     """
     reasons: dict[str, list[str]] = {one.id: [] for one in manifests}
     for source in dict.fromkeys(one.source for one in manifests):
@@ -106,7 +106,7 @@ def plan_prune(repository: Repository, rule: dict[str, int]) -> PrunePlan:
                 file=repository.root,
                 found=one.problem,
                 consequence="what it needs is not known; nothing was removed",
-                hint="remove that manifest if the backup is given up",
+                hint="remove this manifest if you can do without the backup",
             )
     found = kept([one.manifest for one in listed if one.manifest is not None], rule)
     going = [one.manifest.id for one in found if not one.reasons]

@@ -17,7 +17,7 @@ class BackupView:
     """The files of a backup.
 
     Arguments:
-        repository: where they are kept.
+        repository: where the files are kept.
         files: the files, by their paths in the environment.
         name: the name of the backup in messages.
     """

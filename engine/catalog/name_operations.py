@@ -138,12 +138,12 @@ class NamingOperations:
         """Give a database another name; its MapLN follows when the transaction has committed (``finish_rename``).
 
         Raises:
-            NotFoundError: no database has that name. RefusedError: it is open; the new name is taken.
+            NotFoundError: no database has that name. RefusedError: the database is open, or the new name is taken.
             UsageError: the new name is reserved.
         """
         _check_name(new)
         state = self._existing(old, txn)
-        # Write the new name first: if it is taken, the old one is still untouched.
+        # Write the new name first: if it is taken, the old name is still untouched.
         if not self._write_name(new, state.id, _RENAME, txn, PutMode.INSERT_ONLY, None):
             raise RefusedError(f"there is a database of the name {new!r} already")
         self.drop_name(old, state.id, txn)
@@ -158,7 +158,7 @@ class NamingOperations:
             txn.vlsn = vlsn
 
     def truncate(self, name: str, txn: Txn) -> tuple[DatabaseState, DatabaseState]:
-        """Give a name a new, empty database. Returns the old and the new one.
+        """Give a name a new, empty database. Returns the old and the new database.
 
         Raises:
             NotFoundError: no database has that name. RefusedError: it is open.
@@ -335,7 +335,7 @@ class NamingOperations:
                     "an entry of the log has given out the last id of a database that there is",
                     expected=f"-{_MOST_ID} to {_MOST_ID}",
                     found=str(db_id),
-                    consequence="no database can be made, by JE neither",
+                    consequence="no database can be created, neither here nor by JE",
                     hint="jetool salvage takes the records into a new environment",
                 )
             # Allocated for good, even when the transaction aborts: in one log an id must not stand for two databases.
@@ -356,7 +356,7 @@ def _check_name(name: str) -> None:
     try:
         name.encode("utf-8")
     except UnicodeEncodeError:
-        # JE stores names as UTF-8, so this name would become another one there.
+        # JE stores names as UTF-8, so this name would change in JE.
         shown = name.encode("utf-8", "backslashreplace").decode()
         raise UsageError("a database name is UTF-8", found=shown) from None
     if name.startswith(INTERNAL_PREFIX):

@@ -52,7 +52,7 @@ def replay_name(naming: NamingOperations, record: LN, content: NameLN, txn: Txn,
 
     Arguments:
         record, content: the NameLN.
-        txn: its transaction, with the VLSN of the entry.
+        txn: the transaction of the NameLN, with the VLSN of the entry.
         at_end: runs an action when the transaction commits or aborts.
 
     Returns:
@@ -60,7 +60,7 @@ def replay_name(naming: NamingOperations, record: LN, content: NameLN, txn: Txn,
 
     Raises:
         UnsupportedError: the NameLN has a log version that does not record the operation.
-        DamageError: it creates a database that no master can have created.
+        DamageError: the NameLN creates a database that no master can have created.
     """
     tail = record.tail
     if not isinstance(tail, NameOperation):

@@ -196,7 +196,7 @@ class Checkpointer:
 
         Arguments:
             invoker: api, daemon, recovery, close or cleaner (R-CKPT-4).
-            force: take it even if none is due.
+            force: take a checkpoint even if none is due.
             minimize: flush every database up to its root (R-CKPT-5).
             kbytes, minutes: thresholds that replace the configured interval.
             wait: wait for a checkpoint that is running; otherwise return at once.
@@ -300,7 +300,7 @@ class Checkpointer:
         return self._report(writer, invoker, first_active, highest, before)
 
     def _flush_levels(self, maps: list[DatabaseState]) -> None:
-        """Step 5: flush the levels in ascending order until none is left (R-CKPT-18)."""
+        """Step 5: flush the levels in ascending order until no level is left (R-CKPT-18)."""
         nodes = 0
         while True:
             with self._ctx.latch:
@@ -327,7 +327,7 @@ class Checkpointer:
         """Log a node if it is still in the map and its level has to be flushed (R-CKPT-22)."""
         with self._ctx.latch:
             taken = self.map.take(entry.db, entry.node_id, entry.level)
-            # Another thread may have logged it meanwhile, or dropped its database.
+            # Another thread may have logged the node meanwhile, or dropped its database.
             if taken is None or entry.level > self.map.highest(entry.db) or entry.db.deleted:
                 return None
             return self._flush(taken)
@@ -358,7 +358,7 @@ class Checkpointer:
     def _flush_sub_tree(self, parent: IN) -> None:
         """The dirty siblings of a BIN that are in the map, then their parent (R-CKPT-24).
 
-        With ``high_priority`` the caller holds the latch throughout; without, other threads may take it between two
+        With ``high_priority`` the caller holds the latch throughout; otherwise other threads may take it between two
         nodes.
         """
         with self._ctx.latch:

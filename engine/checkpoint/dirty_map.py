@@ -52,7 +52,8 @@ class SelectedNode(NamedTuple):
     """One node of the map, as it was when it was selected.
 
     Attributes:
-        lsn: its last logged LSN at that time; a different LSN later means that another thread has logged it meanwhile.
+        lsn: LSN of the last logged version at that time; a different LSN later means that another thread has logged the
+            node meanwhile.
     """
 
     db: DatabaseState
@@ -64,7 +65,7 @@ class SelectedNode(NamedTuple):
 
 
 class DirtyMap:
-    """The map of one checkpoint at a time; used under the tree latch.
+    """Holds the map of one checkpoint at a time; used under the tree latch.
 
     Arguments:
         ctx: the trees.
@@ -145,7 +146,7 @@ class DirtyMap:
         return sorted(entries.values(), key=lambda s: (s.lsn == NULL_LSN, s.lsn, s.node_id))
 
     def take(self, db: DatabaseState, node_id: int, level: int) -> SelectedNode | None:
-        """Remove one entry; None when it is not there (any more)."""
+        """Remove one entry; None if the entry is not, or is no longer, in the map."""
         entries = self._levels.get(level)
         if entries is None:
             return None

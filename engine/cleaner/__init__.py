@@ -19,15 +19,15 @@ Modules:
 
 The steps of a file, and why it is safe to delete it:
 
-1. It is chosen by its counters, which need not be exact: a wrong choice costs work, never a record.
+1. The file is chosen by its counters, which need not be exact: a wrong choice costs work, never a record.
 2. It is read to its end. A record to which a slot leads is logged again; a node in use becomes dirty. A locked record
    is noted as pending. From then on the file is CLEANED: it is needed only for pending LNs, and for versions of nodes
    that are dirty now.
 3. A checkpoint that begins when no record of the file is pending logs all these nodes, one level more than usual
    (R-CKPT-15). Once its CkptEnd is durable, no recovery begins before it, and nothing that recovery reads leads into
    the file.
-4. Now the file is reserved, and a record in ``_jeReservedFilesDb`` says so. It no longer belongs to the live log, and
-   is not counted or cleaned any more.
+4. Now the file is reserved, and a record in ``_jeReservedFilesDb`` marks it as reserved. It no longer belongs to the
+   live log, and is not counted or cleaned any more.
 5. It is deleted when no protection holds it, no process reads, and, in a replication group, the VLSN index begins after
    it.
 

@@ -1,9 +1,9 @@
 """The cleaner: chooses files, cleans them, and releases them at checkpoints (R-CLN-15 to R-CLN-45).
 
-``select`` gives the next file, ``clean_file`` cleans one, ``clean`` cleans all that are worth it. A cleaned file is
-released by the first checkpoint that begins when nothing in it is pending: as a participant of checkpoints the cleaner
-selects such files at the start (R-CKPT-6) and reserves them when CkptEnd is durable (R-CLN-33); ``deletion`` does the
-rest.
+``select`` gives the next file, ``clean_file`` cleans one file, ``clean`` cleans all files that are worth it. A cleaned
+file is released by the first checkpoint that begins when nothing in it is pending: as a participant of checkpoints the
+cleaner selects such files at the start (R-CKPT-6) and reserves them when CkptEnd is durable (R-CLN-33); ``deletion``
+does the rest.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class CleanerSettings(NamedTuple):
     """Settings of the cleaner.
 
     Attributes:
-        limits: which files it chooses.
-        forced: files that it cleans whatever their contents.
+        limits: limits for the choice of files.
+        forced: files that are cleaned whatever their contents.
         gradual: je.cleaner.gradualExpiration.
         records_db_ids: the records of reserved files list the databases in them; JE writes that until v17.
     """
@@ -228,8 +228,8 @@ class Cleaner:
 
         Arguments:
             limits: limits that replace those of the environment.
-            anything: choose the best one even if enough of the log is in use.
-            newest: files after this one are excluded.
+            anything: choose the best file even if enough of the log is in use.
+            newest: number of the newest file that may be chosen.
         """
         limits = limits or self._settings.limits
         facts = self.facts()

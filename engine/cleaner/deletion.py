@@ -33,7 +33,7 @@ class Protection:
     """One protection; release it when done, or use it as a context.
 
     Arguments:
-        owner: the protector that it belongs to.
+        owner: the protector that the protection belongs to.
         name: the user of the files.
         first: all files from this number on; -1 for none.
         files: these files.
@@ -112,7 +112,7 @@ class StreamHead(Protocol):
         """The range of the index."""
 
     def head_limit(self, min_index_size: int) -> int:
-        """The last VLSN that may be removed; NULL_VLSN if none exists."""
+        """The last VLSN that may be removed; NULL_VLSN if no VLSN may be removed."""
 
     def truncate_head(self, delete_end: int, next_file: int) -> bool:
         """Remove VLSNs, durably."""
@@ -196,7 +196,7 @@ class FileDeletion:
         Arguments:
             everything: delete all that may be deleted, even if replicas might still need them.
         """
-        # Another thread is doing this already.
+        # Another thread is deleting files already.
         if not self._mutex.acquire(blocking=False):
             return []
         try:
@@ -266,7 +266,7 @@ class FileDeletion:
                 self._cut_stream(number, last_vlsn)
                 self._remove(file.path)
         except NotFoundError:
-            # Another process has deleted it; the result is the same.
+            # Another process has deleted the file; the result is the same.
             pass
         except StorageError as error:
             self.failed[number] = f"it cannot be deleted: {error.what}"

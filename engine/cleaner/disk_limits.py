@@ -1,7 +1,7 @@
 """Limits on the disk space of the log (R-CLN-40, R-CLN-43): je.maxDisk, je.freeDisk, je.reservedDisk.
 
 The available space is the lesser of two values: the free bytes of the disk above je.freeDisk, and je.maxDisk minus the
-log. To this the bytes of reserved files without a protection are added. If nothing is left, writes are refused.
+log. The bytes of reserved files without a protection are added to this value. If nothing is left, writes are refused.
 
 Example: je.maxDisk 100 MB, a log of 95 MB with 20 MB reserved, 15 MB of them protected: 5 + 20 - 15, 10 MB.
 """

@@ -129,8 +129,8 @@ def process_file(parts: CleaningParts, file: LogFile, *, count_only: bool = Fals
     """Clean a file, or, with ``count_only``, determine what is needed of it; its state is CLEANED afterwards.
 
     Raises:
-        DamageError: a bad entry in the file, or in the nodes that lead to its records. UnsupportedError: it holds
-            records whose order is not known, or in the form of v6 and v7.
+        DamageError: a bad entry in the file, or in the nodes that lead to its records. UnsupportedError: the file holds
+            records whose order is not known, or records in the form of v6 and v7.
     """
     check = _checked(parts, file)
     totals: dict[int, PairTotals] = {}
@@ -201,7 +201,7 @@ def _checked(parts: CleaningParts, file: LogFile) -> FileCheck:
             expected=damage.expected or None,
             found=damage.found or None,
             consequence="it was not cleaned",
-            hint="jetool verify says what is damaged; restore the file from a backup",
+            hint="jetool verify shows what is damaged; restore the file from a backup",
         )
     return check
 
@@ -355,7 +355,8 @@ class _Run:
         if slot_lsn == NULL_LSN or node.states[index] & KNOWN_DELETED:
             report.lns_dead += 1
             return -1
-        # Test the lock on the current version: its transaction may abort and restore this one (R-CLN-30).
+        # Test the lock on the current version: its transaction may abort and restore the version in this file
+        # (R-CLN-30).
         if not self._count_only and not node.db.deferred and self.is_locked(slot_lsn):
             self._parts.states.add_pending(PendingLN(lsn, node.db, key))
             report.lns_locked += 1
@@ -484,7 +485,7 @@ class _Run:
             self._ctx.account(node)
 
     def _take_old_delta(self, raw: RawEntry) -> None:
-        """Process a delta up to v8. It does not hold the id of its node, which is found by the key of a slot."""
+        """Process a delta up to v8, which does not hold the id of its node: the node is found by the key of a slot."""
         record = decode_body(raw.type_number, raw.version, raw.body)
         assert isinstance(record, OldDelta)
         self.db_ids.add(record.db_id)

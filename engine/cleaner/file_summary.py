@@ -38,7 +38,8 @@ class Counters:
     Attributes:
         new_offsets: obsolete offsets since the last FileSummaryLN of the file.
         changed: whether anything was counted since then.
-        last_sequence: sequence number of the file's last FileSummaryLN; -1 if it has none.
+        last_sequence: sequence number of the file's last FileSummaryLN; -1 if the log holds no FileSummaryLN for the
+            file.
     """
 
     __slots__ = (
@@ -116,8 +117,8 @@ class Counters:
         """Count an LN of the file as obsolete.
 
         Arguments:
-            size: size of its entry, 0 if not known.
-            offset: its offset, if that has to be recorded; None otherwise.
+            size: size of the entry; 0 if not known.
+            offset: offset of the LN, if it has to be recorded; None otherwise.
         """
         self.changed = True
         self.obsolete_ln_count += 1

@@ -18,7 +18,7 @@ from engine.errors import StorageError, plural
 from engine.events import SILENT, Listener
 from engine.log.files import log_file_name
 
-# Nodes have to be written besides the records of a file; no counter tells how large they will be.
+# Nodes have to be written besides the records of a file; no counter gives their size.
 _NODES_FACTOR: Final = 2
 _LEAST_ROOM_BYTES: Final = 1 << 20
 _BATCH_BYTES: Final = 20_000_000
@@ -34,7 +34,7 @@ class Goal(NamedTuple):
     """When to end: if no file is worth cleaning any more, or at one of these limits.
 
     Attributes:
-        limits: which files are worth it; None for the environment's limits.
+        limits: limits that decide which files are worth cleaning; None for the environment's limits.
         free_bytes: bytes to free; for this, files are cleaned that otherwise would not be.
         max_files: maximum number of files to clean.
         copies: additional copies of each written and deleted byte: 1 with saved bytes on the same disk.
@@ -61,7 +61,7 @@ class OfflineReport(NamedTuple):
         deleted: numbers of the deleted files.
         bytes_before, bytes_after: of all log files.
         utilization_before, utilization_after: percentages, as counted.
-        why: the reason why it ended.
+        why: the reason why the run ended.
     """
 
     cleaned: list[CleanedFile]
@@ -80,7 +80,7 @@ class OfflineCleaner:
         cleaner, checkpointer: of an environment that no other process uses.
         goal: when to end.
         stop: called between two files; True ends the run.
-        heard: called with each file that was cleaned.
+        heard: called with each cleaned file.
         listener: receives the progress of reading files before the first one is chosen.
     """
 
@@ -163,7 +163,7 @@ class OfflineCleaner:
         facts = {one.number: one for one in self._cleaner.facts()}
         found = None if choice is None else facts[choice.number]
         if found is not None and found.max_utilization >= _FULL_PERCENT:
-            # No better file is left, and this one would only be copied.
+            # No better file is left, and this file would only be copied.
             return None, None
         return choice, found
 

@@ -47,7 +47,7 @@ class FileUsage(NamedTuple):
         total, obsolete: numbers of bytes.
         expired, gradual: bytes that have expired; and the gradual count, which includes those of the last interval only
             in part (R-CLN-51).
-        in_progress: it is being cleaned, or waits for a checkpoint.
+        in_progress: the file is being cleaned, or waits for a checkpoint.
     """
 
     number: int

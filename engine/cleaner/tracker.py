@@ -284,7 +284,7 @@ class UtilizationTracker:
             counters.changed = bool(counters.new_offsets)
 
     def _database(self) -> DatabaseState | None:
-        """The utilization database; created if a writable environment has none."""
+        """The utilization database; created if a writable environment has no such database."""
         if self._parts is None:
             return None
         catalog, naming, _, txns = self._parts

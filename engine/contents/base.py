@@ -66,7 +66,7 @@ class Decoder(Protocol):
         """A record.
 
         Raises:
-            FormatError: it is not what the application writes. ValueError: the same.
+            FormatError: the record is not in the form that the application writes. ValueError: the same.
         """
 
 
@@ -120,7 +120,8 @@ def parse_json(text: bytes) -> Json:
     """Parse a JSON text that another program wrote.
 
     Raises:
-        ValueError: it is not JSON, nests too deep, has an infinite number, or has a string that is not valid Unicode.
+        ValueError: the text is not JSON, nests too deep, has an infinite number, or has a string that is not valid
+            Unicode.
     """
     # Brackets inside strings count too: that errs on the safe side, and no parser is needed.
     if text.count(b"[") + text.count(b"{") > _DEEPEST and _depth(text) > _DEEPEST:

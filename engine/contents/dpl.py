@@ -58,10 +58,10 @@ class ClassFormat(NamedTuple):
         kind: the class of the format, without its package.
         name: the class that the format describes.
         keys, fields: secondary keys and other fields; for a composite key, ``fields`` has all fields.
-        above: format number of the superclass; None without one.
-        proxy: format number of the proxy; None without one.
+        above: format number of the superclass; None if there is no superclass.
+        proxy: format number of the proxy; None if there is no proxy.
         names: names of the constants of an enum.
-        primary: field of the primary key; None where the class has none.
+        primary: field of the primary key; None if the class has no primary key.
         direct_texts: whether fields hold texts without a format number.
         indexes: secondary keys of an entity class and its subclasses, with the types that their indexes hold.
     """
@@ -312,7 +312,7 @@ class _Reader:
 
 
 def _place(found: Json, start: int) -> None:
-    """Record the offset of an object that another one refers to."""
+    """Record the offset of an object that another object refers to."""
     if isinstance(found, dict):
         found.setdefault("at", start)
 

@@ -35,7 +35,7 @@ class HeritrixDecoder:
 
 
 def queue_place(key: bytes) -> dict[str, Json]:
-    """The queue of a key and its place in the queue. FormatError, ValueError: it is no such key."""
+    """The queue of a key and its place in the queue. FormatError, ValueError: the bytes are not such a key."""
     fields = Fields(key)
     queue = fields.until(0).decode("utf-8")
     if not queue or fields.left not in (0, _ORDER_BYTES):

@@ -82,7 +82,7 @@ def rdns_of(key: bytes) -> tuple[Rdn, ...]:
     """The normalized RDNs in a key of ``dn2id``, from the suffix down.
 
     Raises:
-        FormatError, ValueError: it is no such key.
+        FormatError, ValueError: the bytes are not such a key.
     """
     if not key:
         return ()
@@ -171,7 +171,7 @@ def parse_dn(dn: str) -> tuple[Rdn, ...]:
     """The RDNs of a DN as text (RFC 4514, and the quotes and semicolons of RFC 2253), the entry's own first.
 
     Raises:
-        FormatError: it is not a DN.
+        FormatError: the text is not a DN.
     """
     rdns: list[Rdn] = []
     parts: list[RdnPart] = []

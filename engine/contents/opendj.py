@@ -52,7 +52,7 @@ class LdapEntry(NamedTuple):
     """An entry.
 
     Attributes:
-        dn: its DN; None if the server does not store the DN with the entry.
+        dn: the DN of the entry; None if the server does not store the DN with the entry.
         object_classes: in their order.
         attributes: pairs of attribute description (name and options) and values, user attributes first.
     """
@@ -118,7 +118,7 @@ def decode_entry(value: bytes, schema: CompressedSchema) -> LdapEntry | Encrypte
     """An entry of ``id2entry``.
 
     Raises:
-        FormatError: it is not an entry, or has an unknown token. ValueError: a text of it is not UTF-8.
+        FormatError: the bytes are not an entry, or have an unknown token. ValueError: a text in the entry is not UTF-8.
     """
     fields = Fields(value)
     version, items = fields.number(1), Allowance(len(value), _MOST_ITEMS)
@@ -235,7 +235,7 @@ def decode_ids(value: bytes) -> list[int] | None:
     count and compact differences. Bytes that are valid in the newer form are read as that form.
 
     Raises:
-        FormatError: it is neither.
+        FormatError: the bytes are neither a list of ids nor the mark of an index over its limit.
     """
     if not value:
         return []

@@ -141,12 +141,12 @@ NAMES: Final[dict[str | None, dict[int, str]]] = {
 
 
 def operation_name(product: str | None, code: int) -> str | None:
-    """The name of an operation, without the products' ``OP_``; None for one that is not known."""
+    """The name of an operation, without the products' ``OP_``; None for an unknown operation."""
     return NAMES[product].get(code)
 
 
 def source_releases(product: str | None) -> str:
-    """The releases that the table of operations was made from, in words; without a product, those of both."""
+    """A text with the releases that the table of operations was made from; without a product, for both products."""
     named = PRODUCTS if product is None else {product: PRODUCTS[product]}
     return " and ".join(f"{title} {SOURCE_RELEASES[key]}" for key, title in named.items())
 

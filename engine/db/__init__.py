@@ -25,6 +25,6 @@ Modules:
 * ``txn_ends``: actions that wait for the end of a transaction
 * ``vlsn_index``: the VLSN index of an open environment, in its database
 * ``whole_tree``: operations on the whole tree of a database: counting, loading, scanning in disk order
-* ``write_operation``: one writing operation: in the transaction of the caller, in one of its own, or without one
+* ``write_operation``: one writing operation: in the transaction of the caller, in its own, or without a transaction
 * ``writes``: writing records, with the secondaries and foreign keys that depend on them
 """

@@ -27,7 +27,7 @@ def bytes_of(value: object, what: str) -> bytes:
         what: the name of the argument in the message.
 
     Raises:
-        ArgumentError: it has another type, or is longer than a log entry can be.
+        ArgumentError: the value has another type, or is longer than a log entry can be.
     """
     if type(value) is not bytes:
         if not isinstance(value, (bytes, bytearray, memoryview)):
@@ -100,7 +100,7 @@ def name_of(value: object) -> str:
     """The name of a database.
 
     Raises:
-        ArgumentError: it is not a ``str``.
+        ArgumentError: the name is not a ``str``.
     """
     if not isinstance(value, str):
         raise ArgumentError(

@@ -1,7 +1,7 @@
 """A cursor: a position among the records of a database (R-TXN-20).
 
-It stands on a record, or on none. It remembers the key of its record, so it survives splits, compression and the
-deletion of this record: ``next`` continues after the key. A search without a result leaves the cursor where it was,
+A cursor stands on a record, or on no record. It remembers the key of its record, so it survives splits, compression and
+the deletion of this record: ``next`` continues after the key. A search without a result leaves the cursor where it was,
 with its lock.
 
 Each movement takes a ``LockMode``. With ``READ_COMMITTED``, as a mode or as the isolation, the lock on a record is
@@ -37,7 +37,7 @@ _AT_A_TIME: Final = 1000
 
 
 class Cursor:
-    """A position in a database; ``Database.cursor`` makes it.
+    """A position in a database, created by ``Database.cursor``.
 
     Arguments:
         handle: the database.

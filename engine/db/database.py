@@ -1,8 +1,8 @@
 """One database: get, put, delete, ranges, cursors.
 
-Without a transaction a read sees committed records and keeps no lock; a write is a transaction of its own (in a
-database that is not transactional it is logged without one). In a database with sorted duplicates a record is a key
-*with* one of its data items.
+Without a transaction, a read sees committed records and keeps no lock. A write then has a transaction of its own; in a
+database that is not transactional, it is logged without a transaction. In a database with sorted duplicates a record is
+a key *with* one of its data items.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _NEW_KEY: Final = PutMode.NEW_KEY
 
 
 class Database:
-    """A handle of a database; ``Environment.open_database`` and ``create_database`` make it.
+    """A handle of a database, created by ``Environment.open_database`` and ``create_database``.
 
     Arguments:
         engine, state: the environment and the database.
-        dependents: its secondaries and referrers.
+        dependents: the secondaries of the database, and the secondaries whose foreign keys refer to it.
 
     Attributes:
         handle: used by cursors and secondaries.
@@ -58,7 +58,7 @@ class Database:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the database."""
         return self.state.name or ""
 
     @property
@@ -271,8 +271,7 @@ class Database:
         """Number of records, by walking over all leaf nodes; records are not read.
 
         Arguments:
-            told: called now and then with the number of records so far, and the share of the tree counted so far, 0 to
-                1.
+            told: called repeatedly with the number of records so far, and the share of the tree counted so far, 0 to 1.
         """
         slots = self.slots()
         total = due = 0
@@ -322,7 +321,7 @@ class Database:
 
 
 def _bounds_of(*bounds: bytes | None) -> Iterator[bytes | None]:
-    """The bounds of a walk as bytes; None stays."""
+    """The bounds of a walk as bytes; None stays None."""
     return (None if bound is None else bytes_of(bound, "bound") for bound in (*bounds, None)[:3])
 
 

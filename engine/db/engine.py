@@ -61,7 +61,7 @@ class Engine:
 
     Attributes:
         config: as it was opened.
-        stopped: it has been closed or crashed.
+        stopped: the environment has been closed, or has crashed.
         latch, access, node_ids: members of ``ctx``: the latch held during every access to a tree; entries by LSN; ids
             of new nodes.
         ctx, catalog, locks, txns, records, naming, compressor, checkpointer, evictor, utilization: the parts.
@@ -442,7 +442,7 @@ class Engine:
             raise RefusedError(
                 "the environment belongs to a replication group",
                 file=self.home,
-                consequence="a write that the group does not know would part this node from it",
+                consequence="a write that the group does not get would make this node diverge from it",
                 hint="write through the group's master",
             )
 

@@ -1,6 +1,7 @@
 """An environment as applications see it: the databases in it, transactions, checkpoints, closing.
 
-It wraps ``engine.db.engine.Engine``; ``engine.db.startup`` describes how it is opened, ``engine.db.parts`` its parts.
+The environment wraps ``engine.db.engine.Engine``; ``engine.db.startup`` describes how it is opened, ``engine.db.parts``
+its parts.
 
 Example::
 
@@ -43,12 +44,12 @@ class Environment:
     """An open environment.
 
     Arguments:
-        home: its directory, or a storage that holds its files.
+        home: the directory of the environment, or a storage that holds its files.
         config: how it is opened.
         listener: receives the steps of recovery and checkpoints.
 
     Attributes:
-        engine: its parts, for code that needs the internals; see ``engine.db.engine``.
+        engine: the parts of the environment, for code that needs the internals; see ``engine.db.engine``.
 
     Raises:
         NotFoundError: there is no environment, and ``create`` is not set.
@@ -78,7 +79,7 @@ class Environment:
 
     @property
     def home(self) -> str:
-        """Its directory, as messages name it."""
+        """The directory, as messages name it."""
         return self.engine.home
 
     @property
@@ -88,7 +89,7 @@ class Environment:
 
     @property
     def end_lsn(self) -> int:
-        """The current end of its log."""
+        """The current end of the log."""
         return self.engine.end_lsn
 
     @property
@@ -171,7 +172,7 @@ class Environment:
         """Open a secondary of a database; the secondary is maintained from now on. See ``engine.db.secondary``.
 
         Arguments:
-            config: its key creator, and whether to create and fill it.
+            config: the key creator of the secondary, and whether to create and fill it.
             txn: the transaction that creates and fills it; None uses one transaction for each of the two steps.
 
         Raises:

@@ -233,7 +233,7 @@ class Extinctions:
                 utilization.log_if_changed(number)
 
     def _discard(self, task: RecordExtinction) -> bool:
-        """Mark the slots known deleted; returns whether none is left."""
+        """Mark the slots known deleted; returns whether no slot is left to mark."""
         parts, locked = self._parts, 0
 
         def work(node: BIN, indexes: list[int]) -> None:

@@ -294,7 +294,7 @@ def _circle(state: DatabaseState) -> DamageError:
     return DamageError(
         f"the tree of {state.label} leads back to keys that were passed",
         consequence="its records cannot be walked over",
-        hint="jetool verify says what is damaged; restore those files from a backup",
+        hint="jetool verify shows what is damaged; restore these files from a backup",
     )
 
 
@@ -409,7 +409,7 @@ def walker_of(
     backward: bool = False,
     bound: Key | None = None,
 ) -> RecordWalker:
-    """A walker whose locks follow from the mode and the transaction; without one it reads committed records."""
+    """A walker with the locks of the mode and the transaction; without a transaction it reads committed records."""
     return RecordWalker(engine, state, locker, lock_of(locker, mode), backward=backward, bound=bound)
 
 

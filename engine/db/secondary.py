@@ -1,9 +1,9 @@
 """A secondary database finds the records of a primary by other keys, which a key creator derives from the records.
 
-It is stored as in JE: a database whose records are the secondary key with the primary key as data. With duplicates a
-secondary key may lead to several records; without, it is unique. Nothing in the log marks it as a secondary: as in JE,
-each program opens it with its primary and its key creator. While it is open, every handle and cursor of the primary
-maintains it in the transaction that writes the record. Its entries expire with their records.
+A secondary is stored as in JE: a database whose records are the secondary key with the primary key as data. With
+duplicates a secondary key may lead to several records; without, it is unique. Nothing in the log marks it as a
+secondary: as in JE, each program opens it with its primary and its key creator. While it is open, every handle and
+cursor of the primary maintains it in the transaction that writes the record. Its entries expire with their records.
 
 Example::
 
@@ -98,7 +98,7 @@ class SecondaryConfig:
 
 
 class SecondaryDatabase:
-    """A handle of a secondary; ``Environment.open_secondary`` makes it. A dependent of its primary.
+    """A handle of a secondary, created by ``Environment.open_secondary``. A dependent of its primary.
 
     Arguments:
         database: the secondary's own records.
@@ -127,7 +127,7 @@ class SecondaryDatabase:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the secondary."""
         return self._db.name
 
     @property
@@ -137,7 +137,7 @@ class SecondaryDatabase:
 
     @property
     def database(self) -> Database:
-        """Its own records: secondary key and primary key."""
+        """The entries of the secondary: secondary key and primary key."""
         return self._db
 
     def close(self) -> None:
@@ -335,7 +335,7 @@ class SecondaryDatabase:
         return DamageError(
             f"the secondary {self.name} does not agree with {self._primary.name}: {what}",
             found=f"the key {key!r} of the record {primary_key!r}",
-            hint=f"jetool verify --secondary {self.name}:{self._primary.name} says what does not agree",
+            hint=f"jetool verify --secondary {self.name}:{self._primary.name} shows the differences",
         )
 
 
@@ -361,4 +361,4 @@ def _check(database: Database, primary: Database, config: SecondaryConfig) -> No
     elif (config.on_foreign_delete is ForeignKeyDelete.NULLIFY) != (config.nullifier is not None):
         wrong = "a nullifier without NULLIFY, or NULLIFY without one"
     if wrong is not None:
-        raise UsageError(f"the secondary {database.name} cannot be opened so", found=wrong)
+        raise UsageError(f"the secondary {database.name} cannot be opened with this configuration", found=wrong)

@@ -68,7 +68,7 @@ class EntryReader:
             raise DamageError(
                 f"an entry of the secondary {name} leads to no record of {primary}",
                 found=f"the key {key!r} of the record {primary_key!r}",
-                hint=f"jetool verify --secondary {name}:{primary} says what does not agree",
+                hint=f"jetool verify --secondary {name}:{primary} shows the differences",
             )
         return SecondaryRecord(key=key, primary_key=primary_key, data=found[1])
 
@@ -81,7 +81,7 @@ class EntryReader:
 
 
 class SecondaryCursor:
-    """A position in a secondary; ``SecondaryDatabase.cursor`` makes it.
+    """A position in a secondary, created by ``SecondaryDatabase.cursor``.
 
     The methods are those of ``Cursor``, with the primary key in the place of a data item. ``delete`` deletes the
     record, and with it its entries in all secondaries.
@@ -250,7 +250,7 @@ class SecondaryCursor:
 
 
 def _nothing(_: Cursor) -> None:
-    """Stands for a movement to another entry, which does not exist."""
+    """The movement to the next entry for a search that matches at most one entry: it finds no entry."""
 
 
 def join(cursors: Sequence[SecondaryCursor], lock: LockMode = _DEFAULT) -> Iterator[Record]:

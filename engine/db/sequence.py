@@ -1,8 +1,8 @@
 """A sequence: numbers that are given out once, across any number of handles and processes, like JE's ``Sequence``.
 
-Its state is one record (``engine.format.sequence_record``), which a JE program can continue to use. A handle takes
-``cache_size`` numbers at a time, so that most calls write nothing; numbers that it has taken but not given out are lost
-with it.
+The state of a sequence is one record (``engine.format.sequence_record``), which a JE program can continue to use. A
+handle takes ``cache_size`` numbers at a time, so that most calls write nothing; numbers that it has taken but not given
+out are lost with it.
 
 Example::
 
@@ -109,7 +109,7 @@ class Sequence:
 
     @property
     def state(self) -> SequenceRecord:
-        """Its record, as last read or written by this handle."""
+        """The record of the sequence, as last read or written by this handle."""
         return self._record
 
     def next(self, delta: int = 1, txn: Transaction | None = None) -> int:
@@ -165,7 +165,7 @@ class Sequence:
             payload = user_payload(encode_sequence(record), 0)
             if engine.records.put(self._state, self._at, payload, locker, PutMode.INSERT_ONLY):
                 return record
-            # Another transaction has created it meanwhile; use that one.
+            # Another transaction has created the sequence meanwhile; use that sequence.
             return self._locked(locker)
 
     def _read_committed(self, txn: Transaction | None) -> bytes | None:

@@ -79,7 +79,7 @@ _open_mutex = threading.Lock()
 
 
 class WriterLock:
-    """The exclusive right to change an environment, against other processes and this one.
+    """The exclusive right to change an environment: it excludes other writers in all processes, including this process.
 
     Arguments:
         storage: the environment; the lock file is created if it is missing.
@@ -127,7 +127,7 @@ def lock_for_writing(storage: Storage, config: EnvironmentConfig) -> WriterLock:
 
 
 def lock_for_reading(storage: Storage) -> Lock | None:
-    """Keep other processes' cleaners from deleting files; None if there is no lock file (none is created).
+    """Keep other processes' cleaners from deleting files; None if there is no lock file, which is not created here.
 
     If a cleaner is just deleting files, this waits up to a second. A cleaner deletes only while no reader holds the
     lock.
@@ -244,7 +244,7 @@ def _mark_damaged(parts: EnvironmentParts, error: DamageError) -> None:
     write_marker(parts.ctx.access.storage, RestoreRequired("LOG_CHECKSUM", now_ms, said))
     error.consequence = f"a record or tree node is lost; {MARKER} now keeps JE and jetool from opening the environment"
     error.hint = (
-        "restore the file from a backup or a replica, then remove the marker; jetool verify says what is damaged"
+        "restore the file from a backup or a replica, then remove the marker; jetool verify shows what is damaged"
     )
 
 
@@ -283,7 +283,7 @@ def _check_tail(storage: Storage, config: EnvironmentConfig, tail: Tail) -> None
 
 
 def _check_records(parts: EnvironmentParts, tail: Tail) -> None:
-    """Refuse to drop records outside transactions if the configuration says so; nothing on disk has been changed
+    """Refuse to drop records outside transactions if the configuration requires it; nothing on disk has been changed
     yet.
     """
     count = parts.records_after_damage if parts.config.halt_on_record_after_bad else 0
@@ -420,7 +420,8 @@ def _resurrect(parts: EnvironmentParts) -> None:
 
 def _finish_naming(parts: EnvironmentParts) -> None:
     """Finish committed removals, truncations and renames; remove temporary databases (R-REC-60 to R-REC-62)."""
-    # Their Commits are in the log, but the changes of their MapLNs are not: a crash came in between (R-REC-61).
+    # The Commits of these operations are in the log, but the changes of the MapLNs are not: a crash came in between
+    # (R-REC-61).
     for db_id in sorted(parts.recovery.databases_removed):
         state = parts.catalog.by_id(db_id)
         if state is not None:

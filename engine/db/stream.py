@@ -7,7 +7,7 @@ An environment of a replication group is in one of three roles:
 * *replica*: only the replay of the master's stream writes; all other users read.
 
 VLSNs are allocated under the log write latch and registered outside it (R-LOG-8, R-VLSN-10). The index may therefore
-see VLSN 3 before VLSN 2; a checkpoint waits until none is missing.
+receive VLSN 3 before VLSN 2; a checkpoint waits until no VLSN is missing.
 
 Example, a master alone in its group: ``NameLN_TX VLSN 22 txn -20 | Commit VLSN 23 txn -20 master 1 dtvlsn 23``.
 """

@@ -8,7 +8,7 @@ from engine.txn.txn import Durability, Txn, TxnState
 
 
 class Transaction:
-    """A transaction of an environment; ``Environment.begin`` makes it.
+    """A transaction of an environment, created by ``Environment.begin``.
 
     As a context manager it commits when the block ends, and aborts when the block raises. If the block catches a lock
     conflict and continues, all its writes are lost: the transaction is aborted, and ``RefusedError`` raised.
@@ -27,14 +27,14 @@ class Transaction:
 
     @property
     def state(self) -> TxnState:
-        """Its current state."""
+        """The current state of the transaction."""
         return self.inner.state
 
     def commit(self, durability: Durability | None = None) -> int:
         """Commit.
 
         Arguments:
-            durability: how durable the commit is before this returns; None takes that of the transaction.
+            durability: how durable the commit is when this call returns; None: the durability of the transaction.
 
         Returns:
             LSN of the Commit; NULL_LSN when nothing was written.
@@ -57,7 +57,7 @@ class Transaction:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        # Nothing to do: the block has ended the transaction, or prepared it, and then its coordinator decides.
+        # Nothing to do: the block has ended the transaction, or has prepared it, in which case its coordinator decides.
         if self.inner.state not in (TxnState.OPEN, TxnState.ABORT_ONLY):
             return
         if kind is not None:
@@ -73,7 +73,7 @@ class Transaction:
                 self.commit()
             finally:
                 if self.state is TxnState.OPEN:
-                    self.abort()  # The group has refused the commit: nothing of it was logged.
+                    self.abort()  # The group has refused the commit: no part of it was logged.
 
 
 def inner_of(txn: Transaction | None) -> Txn | None:

@@ -34,7 +34,7 @@ class TxnEnds:
 
     Arguments:
         parts: the parts of the environment.
-        daemons: its background threads.
+        daemons: the background threads of the environment.
 
     Attributes:
         waiting: the actions by transaction id.

@@ -69,7 +69,7 @@ class PreloadReport(NamedTuple):
 
 
 class _Noted(NamedTuple):
-    """A live record as noted: its value, or, if that is None, the LSN and size of its entry."""
+    """A live record that the scan has noted: its value, or, if the value is None, the LSN and size of its entry."""
 
     key: Key
     value: bytes | None

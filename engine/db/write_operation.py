@@ -1,4 +1,4 @@
-"""One writing operation: in the transaction of the caller, in one of its own, or without one."""
+"""One writing operation: in the transaction of the caller, in its own transaction, or without a transaction."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class WriteOperation:
     Arguments:
         engine: the environment.
         locker: takes the locks.
-        given: whether it is the caller's transaction.
+        given: whether the transaction is the caller's.
     """
 
     __slots__ = ("_engine", "_given", "_locker")
@@ -49,7 +49,7 @@ class WriteOperation:
                 engine.commit(locker)
             finally:
                 if locker.state is TxnState.OPEN:
-                    engine.abort(locker)  # The group has refused the commit: nothing of it was logged.
+                    engine.abort(locker)  # The group has refused the commit: no part of it was logged.
         else:
             if locker.deleted:
                 engine.compressor.add(locker)
@@ -72,7 +72,7 @@ def write_operation(
         engine: the environment.
         txn: the transaction of the caller, if there is one.
         db: the database that is written; None for a naming operation.
-        transactional: whether to use a transaction if the caller has none; None: as the database is.
+        transactional: whether to use a transaction if the caller has no transaction; None: the database decides.
 
     Raises:
         UsageError: a transaction was given for a deferred-write database.

@@ -93,9 +93,9 @@ class PageCache:
         return len(self._dirty)
 
     def get(self, found: Container, number: int) -> Page | None:
-        """A page, or None when it lies after the end of the file or was never formatted.
+        """A page; None if it lies after the end of the file or was never formatted.
 
-        Raises: DamageError when its checksum or its content is wrong (R-DRB-33).
+        Raises: DamageError if the checksum or the content of the page is wrong (R-DRB-33).
         """
         key = CacheKey(found.key, number)
         # Remove the page and insert it again: the order of the dict is the order of use.
@@ -134,7 +134,7 @@ class PageCache:
 
     def write_all(self) -> int:
         """Write every changed page, then every changed container header, and sync; the number of pages."""
-        # These are determined again after the pages are written, since writing page 0 also writes its header.
+        # The headers are determined again after the pages are written, since writing page 0 also writes its header.
         headers = self.containers.changed_headers()
         if not self._dirty and not headers:
             # Nothing is left to write, but evicted pages may have been written without a sync.

@@ -1,11 +1,11 @@
 """The only table of the SQL catalogue that checks need: SYSCONGLOMERATES, which names every container in use.
 
-Its container number is in ``service.properties`` (``SysconglomeratesIdentifier``). Its columns begin with schema id,
-table id and conglomerate number (long); the sixth describes an index. A conglomerate number is the container number of
-a table or of an index; several constraints may share one index. After a crash the rows on disk may be older or newer
-than those after recovery. So the records of this table are redone, and those of losers undone, on pages in memory; the
-rest of recovery is left out. That is enough, since rows of a heap are undone in place (R-DRB-52, 53); only rows of
-indexes move.
+The container number of the table is in ``service.properties`` (``SysconglomeratesIdentifier``). Its columns begin with
+schema id, table id and conglomerate number (long); the sixth describes an index. A conglomerate number is the container
+number of a table or of an index; several constraints may share one index. After a crash the rows on disk may be older
+or newer than those after recovery. So the records of this table are redone, and those of losers undone, on pages in
+memory; the rest of recovery is left out. That is enough, since rows of a heap are undone in place (R-DRB-52, 53); only
+rows of indexes move.
 
 The table of properties is not in the catalogue; its number is in ``service.properties`` too. Only one property is read
 from it: whether old log files are kept.
@@ -62,7 +62,7 @@ class PendingCatalogChanges(NamedTuple):
 def number_of(database: DerbyDatabase) -> int | None:
     """The container of the catalogue, or None: a page store.
 
-    Without usable properties it is the number that Derby always uses.
+    Without usable properties, the container has the number that Derby always uses.
     """
     if database.is_page_store:
         return None
@@ -138,7 +138,7 @@ def keeps_log(database: DerbyDatabase, cache: PageCache) -> bool:
 
 
 def _bring_up_to_date(cache: PageCache, pending: PendingCatalogChanges) -> None:
-    """Redo the changes, and undo those of losers."""
+    """Redo the changes, and undo the changes of losers."""
     redo = Redo(pending.log, cache)
     for at in pending.changes:
         if at >= pending.redo_lwm:

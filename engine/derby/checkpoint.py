@@ -21,9 +21,9 @@ is safe because truncation comes later. The end record is flushed here, in a gro
 leaves it in its buffer until something else is logged.
 
 *Truncation points.* A client of the store may need log that recovery does not, such as a backup that copies it or a
-replica that follows. It sets a point, and step 8 keeps the log from there on. Derby itself has one such client, log
-archiving, which keeps everything. Its checkpoint record has 0 in the place of truncation points and no repPoint
-(R-DRB-21), so this program does not log repPoint either.
+replica that follows. The client sets a point, and step 8 keeps the log from this point on. Derby itself has one such
+client, log archiving, which keeps everything. Its checkpoint record has 0 in the place of truncation points and no
+repPoint (R-DRB-21), so this program does not log repPoint either.
 
 Example, recovery of ``crash-five-transactions``: redoLWM = undoLWM = (1,43101), the place of the checksum record; begin
 (1,43138), checkpoint record (1,43174), end after it; the control files name (1,43174).
@@ -73,7 +73,7 @@ class CheckpointResult(NamedTuple):
 
     Attributes:
         at: instant of the checkpoint record.
-        redo_lwm, undo_lwm: its low water marks.
+        redo_lwm, undo_lwm: the low water marks of the checkpoint.
         truncation_points: the first log records that clients of the store still need.
         transaction: number of the checkpoint transaction.
         pages: pages written in step 4.
@@ -96,7 +96,7 @@ class DerbyCheckpointer:
 
     Arguments:
         database: the database.
-        log: its log files.
+        log: the log files of the database.
         writer: where records are appended.
         cache: the pages.
         truncation_points: the first log records that clients of the store still need.
@@ -199,7 +199,7 @@ def archive_point(log: DerbyLogFiles) -> TruncationPoint:
 
 
 def rep_point(points: tuple[TruncationPoint, ...]) -> int:
-    """The earliest truncation point, 0 when no client has set one."""
+    """The earliest truncation point; 0 if no client has set a truncation point."""
     return min((one.at for one in points), default=instant.NONE)
 
 

@@ -123,7 +123,7 @@ class Containers:
         return sorted(self._database.containers())
 
     def has_stub(self, key: ContainerKey) -> bool:
-        """Whether a stub says that the container was removed."""
+        """Whether a stub shows that the container was removed."""
         return self._storage.stat(container.stub_path_of(key)) is not None
 
     def create(self, key: ContainerKey, header: ContainerHeader) -> Container:
@@ -132,7 +132,7 @@ class Containers:
         directory = container.directory(key.segment)
         if self._storage.stat(directory) is None:
             self._storage.make_directory(directory)
-        # A create record says -1 here; on disk the first allocation page is page 0.
+        # A create record has -1 here; on disk the first allocation page is page 0.
         made = Container(self, key, header._replace(first_allocation_page=0, first_allocation_offset=0), 0)
         first = fresh_page(page.ALLOCATION, 0, header.page_size, header.minimum_record_size, container.HEADER_SIZE)
         assert isinstance(first, LiveAllocation)

@@ -1,12 +1,12 @@
-"""Simulated crashes of Derby databases and page stores: crash points, the state that each leaves, and a check of each.
+"""Simulated crashes of Derby databases and page stores: crash points, the state that each crash leaves, and its check.
 
 Two kinds of places:
 
 * *In the log*, after the last checkpoint: the record at the crash point did not reach the disk. Pages before the
   checkpoint are on disk and cannot be unwritten, so an earlier place would not simulate a crash, but a log that does
   not fit its pages. (An evicted page may also be newer than the crash point; ``verify`` reports it.)
-* *In the work* that recovery with a closing checkpoint does: it dies before its n-th counted write, sync or change of
-  names, or at a named step of it. Unsynced writes survive in part, see ``engine.storage.crash``.
+* *In recovery*, including its closing checkpoint: recovery dies before its n-th counted write, sync or change of names,
+  or at a named step. Unsynced writes survive in part, see ``engine.storage.crash``.
 
 Modes in the log: ``lost-tail`` ends the log before the record (its group gets a checksum that fits),
 ``torn-write`` inside it, so that its group fails; ``no-fsync`` ends it before the group. ``bit-flip``,
@@ -45,7 +45,7 @@ _BLOCK: Final = 4096
 
 
 class LogPlace(NamedTuple):
-    """A record after the last checkpoint, and the checksum record of its group (None: it has none)."""
+    """A record after the last checkpoint, and the checksum record of its group; None if there is no such record."""
 
     record: Record
     guard: Record | None

@@ -54,10 +54,10 @@ class ControlCopy(NamedTuple):
     """One of the two control files.
 
     Attributes:
-        path: its path below the database directory.
+        path: the path of the file below the database directory.
         present: whether the file exists.
-        control: its content, None if it is absent or invalid.
-        problem: why it is invalid; None if it is valid or absent.
+        control: the content of the file; None if the file is absent or invalid.
+        problem: why the file is invalid; None if it is valid or absent.
     """
 
     path: str
@@ -67,7 +67,7 @@ class ControlCopy(NamedTuple):
 
 
 class Controls(NamedTuple):
-    """Both control files and the one in use (None: no checkpoint is known)."""
+    """Both control files, and the file in use (None: no checkpoint is known)."""
 
     primary: ControlCopy
     mirror: ControlCopy
@@ -76,7 +76,7 @@ class Controls(NamedTuple):
 
     @property
     def checkpoint(self) -> int:
-        """Instant of the last checkpoint record, 0 when none is known."""
+        """Instant of the last checkpoint record; 0 if no checkpoint record is known."""
         return self.chosen.checkpoint if self.chosen is not None else instant.NONE
 
 
@@ -126,7 +126,7 @@ class DerbyDatabase:
 
         Raises:
             RefusedError: Derby would not find or start the database.
-            UnsupportedError: its log lies on another device.
+            UnsupportedError: the log of the database is on another device.
         """
         path = self.name(self.service.path or PROPERTIES)
         problem = self.start_problem()
@@ -174,7 +174,7 @@ class DerbyDatabase:
         return f"{self.storage.root}/{path}"
 
     def controls(self) -> Controls:
-        """Both control files, and the one in use."""
+        """Both control files, and the file in use."""
         primary, mirror = _read_copy(self.storage, CONTROL), _read_copy(self.storage, MIRROR)
         # R-DRB-40: the first intact copy that names a checkpoint is used.
         for copy in (primary, mirror):

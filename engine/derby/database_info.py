@@ -1,7 +1,7 @@
 """The state of a Derby database, for an operator who decides what to do with it.
 
-It is found from the control files, one scan from the undo low water mark, and the bytes after the end of the log.
-Nothing is changed and no lock is taken.
+The state is found from the control files, one scan from the undo low water mark, and the bytes after the end of the
+log. Nothing is changed and no lock is taken.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _STEP = 1024
 
 
 class LogFileInfo(NamedTuple):
-    """One log file; ``previous_end`` is an instant, ``problem`` says why the header cannot be used."""
+    """One log file; ``previous_end`` is an instant, ``problem`` the reason why the header cannot be used."""
 
     number: int
     size_bytes: int
@@ -43,12 +43,12 @@ class OpenTransaction(NamedTuple):
 
     Attributes:
         number: its number.
-        first: instant of its begin record.
-        last: instant of its last record.
-        records: how many records it has, the begin included.
-        internal: whether it is rolled back before ordinary transactions.
-        prepared: whether it is kept for the transaction manager.
-        global_id: its global name, or None.
+        first: instant of the begin record.
+        last: instant of the last record.
+        records: number of records of the transaction, including the begin record.
+        internal: whether the transaction is rolled back before ordinary transactions.
+        prepared: whether the transaction is kept for the transaction manager.
+        global_id: the global name of the transaction, or None.
     """
 
     number: int

@@ -75,14 +75,14 @@ def check(
         # Put the later log files aside: they would stop the next run too, and Derby must not find them at a log switch.
         for number in analysis.after.files:
             if log.exists(number):
-                _put_aside(log, number, "its transactions are given up", notes)
+                _put_aside(log, number, "its transactions are discarded", notes)
     end = analysis.end
     if end.derby_fails:
         notes.append(f"Derby itself would fail at {instant.show(end.stopped_at)}: {end.reason}")
 
 
 def _check_checkpoint(log: DerbyLogFiles, analysis: DerbyAnalysis) -> None:
-    """The log must reach its own checkpoint."""
+    """Refuse a log that ends before its own checkpoint."""
     start, end = analysis.start, analysis.end
     # The checkpoint record itself must be in the log, hence greater, not equal.
     if start.checkpoint is None or end.append > start.checkpoint_at:
@@ -119,7 +119,7 @@ def _step_over(log: DerbyLogFiles, stopped_at: int, obstacle: str, notes: list[s
     """Put a next log file aside that keeps Derby from starting."""
     number = instant.file_of(stopped_at) + 1
     path = log.path(number)
-    # A file shorter than its header holds no record: nothing can be lost with it.
+    # A file shorter than its header holds no record, so setting it aside loses nothing.
     if log.size(number) >= HEADER_SIZE and not accept_file:
         raise RefusedError(
             f"the next log file is not usable: {obstacle}",

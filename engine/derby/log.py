@@ -10,7 +10,7 @@ complete record. At position p of file n:
    file.
 3. length word + 16 beyond the file: end, fuzzy.
 4. instant below G: end, fuzzy. Derby accepts an instant above G and then fails; here any instant but the right one ends
-   the log, and ``ScanEnd.derby_fails`` says what Derby would do.
+   the log, and ``ScanEnd.derby_fails`` is then set.
 5. body that cannot be decoded: as 4. Trailing length that differs: end, fuzzy.
 6. checksum record: the bytes that it announces must be there and match, otherwise end, fuzzy.
 
@@ -47,7 +47,7 @@ class ScanEnd(NamedTuple):
         stopped_at: instant where no record could be read.
         good_end: G, end of the last complete record, checksum records included.
         append: where a recovering engine writes next.
-        fuzzy: whether the log ends in something other than zeros or the end of a file.
+        fuzzy: whether the log ends neither in zeros nor at the end of a file.
         reason: one clause for messages.
         derby_fails: whether Derby fails here instead of treating it as the end.
         obstacle: why the next log file keeps Derby from booting, else None.
@@ -110,7 +110,7 @@ class DerbyLogFiles:
         begin = position - self._start
         if begin < 0 or begin + length > len(self._window):
             assert self._file is not None
-            # The window may hold all existing bytes, though fewer than requested.
+            # The window may hold fewer bytes than requested if the file has no more.
             length = min(length, max(self._size - position, 0))
             if begin >= 0 and begin + length <= len(self._window):
                 return begin
@@ -277,7 +277,7 @@ class ForwardScan:
         if header.previous_end != self._good_end:
             return self._stop("end marker, next file does not continue this one", fuzzy=False)
         self._at = instant.make(following, HEADER_SIZE)
-        # G remains the end of the last record, even if the new file has none; only the append position moves.
+        # G remains the end of the last record, even if the new file has no record; only the append position moves.
         self._append = self._at
         return None
 

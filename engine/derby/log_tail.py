@@ -29,9 +29,9 @@ class RecordsAfterEnd(NamedTuple):
 
     Attributes:
         records: number of valid records, checksum records included.
-        commits: number of commit and prepare records among them that were reported to the application.
-        torn_commits: number of those in a group whose write was interrupted.
-        first, last: instants of the first and the last of them, 0 without any.
+        commits: number of valid commit and prepare records that were reported to the application.
+        torn_commits: number of commit and prepare records in a group whose write was interrupted.
+        first, last: instants of the first and the last valid record; 0 if there are none.
         transactions: numbers of the transactions committed or prepared there, the first hundred.
         other_bytes: whether any of the bytes is not zero.
         files: numbers of the later log files that exist.
@@ -83,8 +83,8 @@ def look_after_end(log: DerbyLogFiles, end: ScanEnd) -> RecordsAfterEnd:
 def torn_group_end(log: DerbyLogFiles, end: ScanEnd) -> int:
     """Instant after a group whose write did not finish, 0 if no such group is at the append position.
 
-    The checksum record exists, and the last four bytes that it covers are zero: they are the length of the last record,
-    so that record was only partly written. Its flush did not return, and no commit in it was reported.
+    The checksum record exists, and the last four bytes that it covers are zero. These bytes are the length of the last
+    record, so that record was only partly written. Its flush did not return, and no commit in it was reported.
     """
     guard = log.try_record(end.append)
     if isinstance(guard, str) or not isinstance(guard.operation, Checksum) or log.group_matches(guard):
@@ -120,7 +120,7 @@ def has_bytes(log: DerbyLogFiles, number: int, position: int) -> bool:
 
 
 def next_valid(log: DerbyLogFiles, number: int, position: int) -> int:
-    """The instant of the first valid record of a file at or after a position, 0 without one."""
+    """The instant of the first valid record of a file at or after a position; 0 if there is no such record."""
     found = next(_search(log, number, position), None)
     return instant.NONE if found is None else found.instant
 

@@ -28,7 +28,7 @@ class DerbyDamage(NamedTuple):
         at: instant where it starts.
         skipped_bytes: bytes that were skipped; 0 for a group that does not match.
         reason: what is wrong.
-        resumed_at: instant of the next record in the file, 0 without one.
+        resumed_at: instant of the next record in the file; 0 if there is no further record.
     """
 
     at: int

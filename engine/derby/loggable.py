@@ -1,8 +1,9 @@
 """The loggable operations and their three verbs: do, undo, compensate. One registry line for each page operation.
 
 * *Do* applies the encoded record to its page, by the same code in redo and in a running store (R-DRB-2).
-* *Compensate* says which CLR undoes the operation: a *logical* one, which names page, version and row and may have to
-  look for the row in a B-tree; a *physical* one for the operation's own page; or none (``compensate`` finds the place).
+* *Compensate* chooses the CLR that undoes the operation: a *logical* one, which names page, version and row and may
+  have to look for the row in a B-tree; a *physical* one for the operation's own page; or none (``compensate`` finds the
+  place).
 * *Undo* is the action of a CLR, both when it is written and in redo (R-DRB-36): the operation that it compensates is
   undone with that operation's own data, on the page and at the row that the CLR names.
 
@@ -61,8 +62,8 @@ class Loggable(NamedTuple):
         clr: ``LOGICAL``, ``PHYSICAL`` or ``NOT_UNDONE``.
         do: page, operation, optional data.
         undo: page, operation, optional data, record id that a logical CLR names; None when it is never undone.
-        raised: the increase of the page version by doing it.
-        raised_by_undo: the increase of the page version by undoing it.
+        raised: by how much doing the operation raises the page version.
+        raised_by_undo: by how much undoing the operation raises the page version.
     """
 
     record: type
@@ -153,12 +154,12 @@ def undo(target: Page, operation: registry.PageOperation, data: bytes, record_id
 
 
 def raised_by(operation: registry.PageOperation) -> int:
-    """The increase of the page version by doing the operation."""
+    """By how much doing the operation raises the page version."""
     return _line(operation).raised(operation)
 
 
 def raised_by_undo(operation: registry.Operation) -> int:
-    """The increase of the page version by undoing the operation."""
+    """By how much undoing the operation raises the page version."""
     return _line(operation).raised_by_undo(operation)
 
 

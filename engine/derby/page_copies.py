@@ -1,6 +1,6 @@
 """Copies of pages that are about to be written, so that a torn page write loses nothing.
 
-To Derby a page with a wrong checksum is lost, since the log holds changes, not whole pages (R-DRB-33). A power failure
+For Derby a page with a wrong checksum is lost, since the log holds changes, not whole pages (R-DRB-33). A power failure
 in the middle of a page write leaves such a page. The page store therefore writes every page twice: first into
 ``jetool.pages`` beside the log, synced, then into its container. ``mend`` runs before recovery and replaces each torn
 page by its copy. Redo then brings it up to date as usual, since its log records were made durable first.
@@ -94,7 +94,7 @@ def mend(storage: Storage) -> int:
         return 0
     file = storage.open(COPIES)
     try:
-        # Of several copies of a page the last one counts.
+        # If a page has several copies, the last copy counts.
         copies = {(one.path, one.offset): one.data for one in _entries(file)}
     finally:
         file.close()

@@ -7,8 +7,8 @@ then its pages are filled, written and synced, and later changes are logged agai
 page of a container whose creation is in the log. If the log shows the jump, the page on disk must have at least the
 version after the jump. Otherwise its version may be above the last one in the log.
 
-The log does not say whether a new container was filled this way. The second record of a row on page 1 shows it: if it
-carries the next version, rows are logged, the container is an ordinary one, and its pages must agree with the log.
+The log does not record whether a new container was filled this way. The second record of a row on page 1 shows it: if
+it carries the next version, rows are logged, the container is an ordinary one, and its pages must agree with the log.
 
 Example: CREATE INDEX makes container 0x4b1, records (1,139693) to (1,139860) for its pages 0 and 1, both to version 2.
 Page 1 has version 97 on disk. The next record for it, the split at (1,147376), carries 97.
@@ -38,7 +38,7 @@ class VersionRange(NamedTuple):
     """The versions of a page in the log from the redo low water mark on.
 
     Attributes:
-        first: version before the first record, or before the first one after a jump.
+        first: version before the first record, or before the first record after a jump.
         last: version after the last record.
         first_at: instant of that first record.
         recreated: whether the first record initialises the page, so that redo recreates a missing page. False after a
@@ -79,7 +79,7 @@ class PageVersions:
         self.pages: dict[PageKey, VersionRange] = {}
 
     def see(self, one: Record) -> None:
-        """Account for a record, in log order."""
+        """Note a record; called in log order."""
         operation = one.operation
         if isinstance(operation, container.ContainerOperation):
             if operation.kind == container.CREATE:

@@ -1,13 +1,13 @@
 """Finds the containers that recovery needs, and those of them without a file.
 
-Needed is every container
+A container is needed
 
-* that is changed by a record from the redo low water mark on, or by an earlier record that must be undone, unless a
-  stub or a later record shows that the container was removed. Redo recreates a container whose creation is in the log,
-  page by page (R-DRB-33), but not the rows that Derby put there without logging (R-DRB-74);
-* that is named by the SQL catalogue after redo and undo (``catalog``), and the property table, which it does not name.
-  Derby does not boot without the containers of the catalogue itself. Without another one it boots, and every use of
-  that container fails.
+* if a record from the redo low water mark on changes it, or an earlier record that must be undone, unless a stub or a
+  later record shows that the container was removed. Redo recreates a container whose creation is in the log, page by
+  page (R-DRB-33), but not the rows that Derby put there without logging (R-DRB-74);
+* if the SQL catalogue names it after redo and undo (``catalog``), or if it is the property table, which the catalogue
+  does not name. Derby does not boot without the containers of the catalogue itself. Without any other container of the
+  catalogue Derby boots, and every use of that container fails.
 
 The scan for open transactions also collects the facts used here, so the check costs almost nothing.
 """
@@ -41,9 +41,10 @@ class MissingContainer(NamedTuple):
 
     Attributes:
         key: name of the container.
-        at: the first record that needs it, 0 when only the catalogue does.
-        loss: ``STOPS``: redo cannot continue without it; ``CERTAIN``: its content is lost; ``POSSIBLE``: redo recreates
-            it, without rows that Derby may have put there unlogged. ``UNREADABLE``: the file exists and is damaged.
+        at: the first record that needs the container; 0 if only the catalogue names it.
+        loss: ``STOPS``: redo cannot continue without the container; ``CERTAIN``: its content is lost; ``POSSIBLE``:
+            redo recreates it, without rows that Derby may have put there without logging. ``UNREADABLE``: the file
+            exists and is damaged.
         why: one clause.
     """
 
@@ -61,7 +62,8 @@ class Presence(NamedTuple):
         catalogue: the result of ``catalog.conglomerates``; None if it cannot be used.
         base_columns: as in ``catalog.Catalogue``.
         misnamed: service properties that name no container of the catalogue, so that Derby does not start.
-        misnamed_later: the same, but Derby starts, and statements that need the container fail.
+        misnamed_later: service properties that name no container of the catalogue, but with which Derby starts:
+            statements that need the container fail.
     """
 
     lost: tuple[MissingContainer, ...]
@@ -238,7 +240,7 @@ def require_containers(database: DerbyDatabase, lost: tuple[MissingContainer, ..
     # A loss that cannot be accepted is reported first.
     first = min(needed, key=lambda one: one.loss != STOPS)
     kind: type[JetoolError] = DamageError if first.loss == STOPS else RefusedError
-    accept = "" if first.loss == STOPS else "; recover --accept-loss goes on without it"
+    accept = "" if first.loss == STOPS else "; recover --accept-loss continues without it"
     raise kind(
         first.why
         + (

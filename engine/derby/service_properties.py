@@ -1,8 +1,8 @@
 """``service.properties``: how Derby finds a database, and which entries it needs to start it (R-DRB-76).
 
-The file is written once, when the database is created. Derby does not find a directory without it (XJ004), and does not
-start one whose file lacks the service or a container of the catalogue (XCY03, XJ040). A change of the file goes through
-``service.propertiesold``: the old file is used while the new one is absent or lacks its last line.
+The file is written once, when the database is created. Derby does not find a database without this file (XJ004), and
+does not start a database whose file lacks the service or a container of the catalogue (XCY03, XJ040). A change of the
+file goes through ``service.propertiesold``: the old file is used while the new one is absent or lacks its last line.
 
 The format is that of Java: ``key=value``, ``key: value`` or ``key value``, backslash escapes, Latin-1.
 """
@@ -58,7 +58,7 @@ class ServiceProperties(NamedTuple):
 
     Attributes:
         path: the file, or None.
-        values: its properties; empty when it cannot be read.
+        values: the properties in the file; empty if the file cannot be read.
         problem: why the file is missing or unreadable, else None.
         restored: whether ``service.propertiesold`` counts.
     """

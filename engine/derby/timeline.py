@@ -50,12 +50,12 @@ class TimelineEntry(NamedTuple):
     """A transaction.
 
     Attributes:
-        fate: its begin, end, outcome and number.
+        fate: begin, end, outcome and number of the transaction.
         like: the matching transaction of the diagram, 1 to 5.
-        begins: the period in which it begins.
-        ends: the period in which it ends; None if it is open.
-        checkpoint: whether it took the checkpoint.
-        recovery: how recovery treats it, one clause.
+        begins: the period in which the transaction begins.
+        ends: the period in which the transaction ends; None if it is open.
+        checkpoint: whether the transaction took the checkpoint.
+        recovery: how recovery treats the transaction, in one clause.
     """
 
     fate: XactFate
@@ -71,7 +71,7 @@ class Timeline(NamedTuple):
 
     Attributes:
         undo_lwm, redo_lwm: the marks of the last checkpoint.
-        checkpoint: its record, 0 without a usable one.
+        checkpoint: the checkpoint record; 0 if there is no usable record.
         end: where the log ends.
         not_read: number of transactions that ended before undoLWM.
         entries: the others.

@@ -25,14 +25,14 @@ class XactFate(NamedTuple):
 
     Attributes:
         number: its number.
-        first: instant of its begin record, 0 when that is not in the log.
+        first: instant of the begin record; 0 if that record is not in the log.
         last: instant of its last record.
         outcome: ``committed``, ``aborted``, ``prepared`` or ``open``.
         internal: whether it is a structure change or a checkpoint (rolled back before all others).
-        global_id: its name for an external transaction manager, or None.
-        records: number of its records, begin and end included.
+        global_id: the name of the transaction for an external transaction manager, or None.
+        records: number of records of the transaction, including begin and end.
         compensations: CLRs among them.
-        log_bytes: bytes that they take.
+        log_bytes: size of these records.
     """
 
     number: int

@@ -31,9 +31,9 @@ class Xact:
         number: the transaction number, unique in the part of the log that recovery reads.
         first: instant of the begin record.
         internal: whether it is rolled back before all others (begin status 0x10).
-        global_id: its name for an external transaction manager.
+        global_id: the name of the transaction for an external transaction manager.
         prepared: whether a prepare record was seen; such a transaction is kept, not undone (R-DRB-58).
-        instants: its records in log order, the begin included.
+        instants: the records of the transaction in log order, including its begin record.
     """
 
     __slots__ = ("first", "global_id", "instants", "internal", "number", "prepared")
@@ -63,7 +63,7 @@ class XactTable:
         self.ended = 0
 
     def see(self, one: Record) -> None:
-        """Account for one record, in log order. DamageError when the transaction cannot have written it."""
+        """Note a record; called in log order. DamageError when the transaction cannot have written it."""
         number = one.transaction
         if number is None:
             return
@@ -103,7 +103,7 @@ class XactTable:
         return sorted((entry for entry in self.open.values() if entry.prepared), key=lambda entry: entry.first)
 
     def oldest(self) -> int:
-        """Begin instant of the oldest open transaction, 0 without one."""
+        """Begin instant of the oldest open transaction; 0 if no transaction is open."""
         return min((entry.first for entry in self.open.values()), default=instant.NONE)
 
 

@@ -41,7 +41,7 @@ def _is_spare_root(node: IN) -> bool:
 def strip(node: BIN) -> bool:
     """Drop cached data that is not embedded; whether there was any."""
     freed = False
-    # Most BINs have none: recovery reads no records.
+    # Most BINs have no cached data: recovery reads no records.
     if not node.data_bytes:
         return False
     for index, value in enumerate(node.values):

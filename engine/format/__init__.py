@@ -6,7 +6,7 @@ entries. Walking and decoding are separate: a pass over a log decodes bodies onl
 
 Also here:
 
-* ``bloom``: the bloom filter of a BIN-delta: tells which keys the complete BIN may have besides those in the delta
+* ``bloom``: the bloom filter of a BIN-delta: shows which keys the complete BIN may have besides the keys in the delta
 * ``bytecursor``: numbers of a body: packed integers, and bounded reading and writing of scalars
 * ``codecs``: the codecs of log entries, each loaded when the first body of its kind is decoded or encoded
 * ``describe``: a record's fields in on-disk order, defined once; the renderers for text, JSON, CSV, XML and the Spark

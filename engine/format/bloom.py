@@ -1,4 +1,4 @@
-"""The bloom filter of a BIN-delta: tells which keys the complete BIN may have besides those in the delta
+"""The bloom filter of a BIN-delta: shows which keys the complete BIN may have besides the keys in the delta
 (je-log-format.md 8.6).
 
 The filter has one byte per key of the complete BIN that is not in the delta. A key sets three of its bits, chosen by a
@@ -29,8 +29,8 @@ def bloom_filter(prefix: bytes | None, suffixes: Iterable[bytes]) -> bytes:
     """The filter over the keys that are not in a delta.
 
     Arguments:
-        prefix: the node's key prefix; None without one.
-        suffixes: these keys without the prefix.
+        prefix: the node's key prefix; None if the node has no prefix.
+        suffixes: the keys of the filter, without the prefix.
     """
     keys = list(suffixes)
     bits = bytearray(len(keys))

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 # In compiled code a loop over native numbers is several times faster than ``int.from_bytes``; interpreted it is slower.
 _COMPILED: Final = not __file__.endswith(".py")
 _ONE_BYTE: Final = 119
-# Stands for the length (-1) at the end of a two-part key that has no second part; such a key sorts below all that have
-# one.
+# Stands for the length (-1) at the end of a two-part key that has no second part; such a key sorts below all keys with
+# a second part.
 PREFIX_ONLY: Final = b"\xff"
 # Indexed by value; negative values use negative list indexes.
 _SMALL: Final = [bytes((value & 0xFF,)) for value in (*range(_ONE_BYTE + 1), *range(-_ONE_BYTE, 0))]

@@ -105,8 +105,8 @@ def describe_slots(node: NodeRecord, *, delta: bool) -> list[list[FieldValue]]:
 
     Arguments:
         node: the node.
-        delta: it is a BIN-delta. The dirty bit has a meaning only there (je-log-format.md 8.4); a complete node may
-            have it set, and it is shown as False, as in JE.
+        delta: the node is a BIN-delta. The dirty bit has a meaning only there (je-log-format.md 8.4); a complete node
+            may have it set, and it is shown as False, as in JE.
     """
     hours = bool(node.flags & node_module.EXPIRES_IN_HOURS)
     dirty = node_module.DIRTY if delta else 0

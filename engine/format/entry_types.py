@@ -5,8 +5,8 @@ Scanner, dump, statistics, verification and recovery all use this table. The nam
 (None: JE still writes it). Groups are the words that ``--type`` of the command line accepts. ``codec`` names the
 function of ``codecs`` that loads the codec of the bodies.
 
-Code that selects several types uses a named set; add new sets here. Each set is derived from the lines, so that a type
-of a later version needs only its line to be in every set that it belongs to.
+Code that selects several types uses a named set; add new sets here. Each set is derived from the lines, so a type of a
+later version needs only its own line to be in every set that it belongs to.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ GROUPS: Final = ("ln", "in", "txn", "ckpt", "rep", "rollback", "cleaner", "meta"
 # Traits of a type, as bits.
 # The body has transaction fields.
 TXN: Final = 0x001
-# It can be part of the replication stream; it can be the matchpoint of a syncup (R-SYNC-1).
+# The entry can be part of the replication stream; the entry can be the matchpoint of a syncup (R-SYNC-1).
 STREAM: Final = 0x002
 SYNC: Final = 0x004
 # The effect on a record; for types before v8 the data determines it.
@@ -38,7 +38,7 @@ BOTTOM: Final = 0x040
 DELTA: Final = 0x080
 # The body holds the time when it was written.
 TIMED: Final = 0x100
-# Rare in any log; each one tells something about the log as a whole.
+# Rare in any log; each of these entries is about the log as a whole.
 RARE: Final = 0x200
 # Written by JE for its own purposes after the last checkpoint when it closes.
 OWN: Final = 0x400
@@ -73,12 +73,12 @@ class EntryType(NamedTuple):
 
     @property
     def replicable(self) -> bool:
-        """Whether it can be part of the replication stream."""
+        """Whether the type can be part of the replication stream."""
         return bool(self.traits & STREAM)
 
     @property
     def sync_point(self) -> bool:
-        """Whether it can be the matchpoint of a syncup (R-SYNC-1)."""
+        """Whether the type can be the matchpoint of a syncup (R-SYNC-1)."""
         return bool(self.traits & SYNC)
 
 
@@ -214,7 +214,7 @@ INSERTIONS: Final = _with(INSERTS)
 DELETIONS: Final = _with(DELETES)
 # Types that replace a record; since v26 they repeat its creation time.
 REPLACEMENTS: Final = _with(UPDATES | DELETES)
-# They hold the main key and the deleted item, until v7.
+# Deletions of a duplicate item: the entry holds the main key and the deleted item, until v7.
 DEL_DUP_LNS: Final = _read_by("del_dup_ln")
 # Records of the mapping tree: one for each database.
 MAP_LNS: Final = _read_by("map_ln")

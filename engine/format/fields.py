@@ -57,7 +57,7 @@ def shape(record: type[tuple[object, ...]], text: str) -> Shape:
     """The shape of a named tuple.
 
     Arguments:
-        record: the class; its fields stand in on-disk order.
+        record: the class; its fields are in on-disk order.
         text: ``field:kind`` or ``field=shown_name:kind`` for each field, separated by blanks, in the same order.
 
     Raises:

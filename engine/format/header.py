@@ -92,7 +92,7 @@ JE_PROVISIONAL: Final = {
 
 
 class EntryHeader(NamedTuple):
-    """A decoded header; ``vlsn`` is NULL_VLSN for an entry without one."""
+    """A decoded header; ``vlsn`` is NULL_VLSN for an entry without a VLSN."""
 
     checksum: int
     type_number: int

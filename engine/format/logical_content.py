@@ -1,7 +1,7 @@
 """The logical content of an entry of the replication stream: the parts that are equal on every node of a group
 (R-SYNC-2).
 
-Left out are the parts that each node decides for itself: LSNs, the abort information that refers to a record's earlier
+The parts that each node decides for itself are left out: LSNs, the abort information that refers to a record's earlier
 version, sizes and checksums, and whether data is embedded. The time and the DTVLSN of a Commit or Abort are also left
 out, since JE does not compare them.
 """

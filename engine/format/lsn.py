@@ -1,7 +1,7 @@
 """Log sequence numbers: the positions of entries.
 
 An LSN is a 64-bit integer: the file number in the upper half, the byte offset of the entry's header in the lower half.
-It is signed, on disk as here. ``NULL_LSN`` is -1. Comparing the integers gives log order (file numbers stay below
+It is signed, both on disk and here. ``NULL_LSN`` is -1. Comparing the integers gives log order (file numbers stay below
 0x80000000). JE prints ``0xFILE/0xOFFSET`` in lower-case hexadecimal, and so does jetool.
 
 An LSN with file number 0xffffffff was never written (*transient*); abort LSNs up to log version 11 can have one, and it

@@ -33,8 +33,8 @@ class SequenceRecord(NamedTuple):
         range_min, range_max: the smallest and the largest value.
         stored: the next value that no handle has taken.
         ascends: the values ascend; otherwise they descend.
-        wraps: it starts again after its last value.
-        exhausted: its last value was given out, and it does not wrap.
+        wraps: the sequence starts again after its last value.
+        exhausted: the last value was returned to a caller, and the sequence does not wrap.
     """
 
     range_min: int

@@ -57,12 +57,12 @@ class SyncPoint(NamedTuple):
 
     @property
     def is_commit(self) -> bool:
-        """Whether it is a Commit."""
+        """Whether the sync point is a Commit."""
         return self.type_number == COMMIT
 
     @property
     def is_txn_end(self) -> bool:
-        """Whether it is a Commit or an Abort."""
+        """Whether the sync point is a Commit or an Abort."""
         return self.type_number in TXN_ENDS
 
     def same_as(self, other: SyncPoint) -> bool:
@@ -151,15 +151,16 @@ class StreamFacts:
     """Facts of one log file, or of several joined in log order.
 
     Attributes:
-        first, last: VLSNs of the visible replicated entries; NULL_VLSN if there are none.
+        first, last: VLSNs of the visible replicated entries; NULL_VLSN if there are no such entries.
         first_lsn: LSN of the first.
         gaps: missing VLSNs in between (first, last), with the LSN of the entry after the gap.
         sync_points: the sync points of the stream.
-        barriers: LSNs of CkptEnds after which cleaned files were deleted: a log truncated before one is incomplete
-            (R-SYNC-21).
+        barriers: LSNs of CkptEnds after which cleaned files were deleted: a log truncated before such a CkptEnd is
+            incomplete (R-SYNC-21).
         rollbacks: LSN and matchpoint VLSN of each RollbackStart, in log order.
         rolled_back_to: the lowest matchpoint of a RollbackStart that precedes the part's own entries of the stream, or
-            that rolls all of them back, so that earlier parts lose the entries after it; NULL_VLSN if none exists.
+            that rolls all of them back. Earlier parts lose the entries after this matchpoint. NULL_VLSN if there is no
+            such RollbackStart.
     """
 
     __slots__ = (
@@ -209,7 +210,7 @@ class StreamFacts:
 
     def join(self, later: StreamFacts) -> None:
         """Add the facts of the following part of the log."""
-        # A RollbackStart of the later part reaches back into this one.
+        # A RollbackStart of the later part reaches back into the earlier part.
         if later._cuts_before:
             self._roll_back(later.rolled_back_to)
         if later.first != NULL_VLSN:
@@ -242,7 +243,7 @@ def matters(type_number: int, flags: int) -> bool:
 
 
 def joined(parts: Iterable[StreamFacts]) -> StreamFacts:
-    """The facts of a whole log from those of its files, in log order."""
+    """The facts of a whole log, joined from the facts of its files in log order."""
     whole = StreamFacts()
     for part in parts:
         whole.join(part)

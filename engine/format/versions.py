@@ -1,4 +1,5 @@
-"""Log versions: which exist, which JE release wrote them, and which features each introduced.
+"""Log versions: the existing versions, the JE release that wrote each of them, and the features that each version
+introduced.
 
 Source: je-log-format.md sections 1 and 15. The version in a file's header applies to all of its
 entries. This project reads versions 6 to 26. The version that it writes depends on the existing log, since JE never

@@ -106,8 +106,8 @@ class LogAfterCheckpoint:
 
     Attributes:
         checkpoint: None when no CkptEnd can be read.
-        partial: the first CkptStart; NULL_LSN without one.
-        root_lsn, root: the last readable DbTree; if none is readable, the LSN of the first one, and None.
+        partial: the first CkptStart; NULL_LSN if there is no CkptStart.
+        root_lsn, root: the last readable DbTree; if no DbTree is readable, the LSN of the first DbTree, and None.
         damages: the damage found.
     """
 
@@ -135,7 +135,7 @@ class LogAfterCheckpoint:
             self._add(item)
 
     def join_earlier(self, earlier: LogAfterCheckpoint) -> None:
-        """Combine with the part of the log directly before this one."""
+        """Combine with the part of the log directly before this part."""
         self.checkpoint = earlier.checkpoint
         if earlier.partial != NULL_LSN:
             self.partial = earlier.partial

@@ -50,7 +50,7 @@ class SharedLog(NamedTuple):
 
     Attributes:
         end_lsn: where it ends.
-        files: numbers of the files that both have.
+        files: numbers of the files that both logs have.
     """
 
     end_lsn: int
@@ -113,7 +113,7 @@ def shared_log(
     listener: Listener = SILENT,
 ) -> SharedLog | None:
     """The equal part of two logs, which a comparison of records can skip; None if the logs have no common part, or if
-    it is damaged.
+    that part is damaged.
 
     Arguments:
         found: the comparison.
@@ -136,7 +136,7 @@ def shared_log(
 
 
 def _first_damage(scan: LogScan) -> int:
-    """The LSN of the first damage of a file, torn tails excepted; NULL_LSN for none."""
+    """The LSN of the first damage of a file, torn tails excepted; NULL_LSN if there is no damage."""
     damages = scan.check(with_sizes=False).damages
     return next((seen.damage.lsn for seen in damages if not seen.damage.is_tail), NULL_LSN)
 

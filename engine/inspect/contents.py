@@ -99,7 +99,7 @@ def sample_log(log: LogScan, files: LogFiles, root: DbTree) -> LogSample:
 
     Arguments:
         log: the environment.
-        files: its log files.
+        files: the log files.
         root: newest DbTree of a complete checkpoint.
 
     Raises:
@@ -125,7 +125,7 @@ class DecodingPlan(NamedTuple):
     """How to decode the records of one environment; plain data that can be sent to other processes.
 
     Attributes:
-        title: what the environment belongs to.
+        title: the application that the environment belongs to.
         decoder: decodes the records.
         databases: names of databases by id, without JE's own.
         duplicates: ids of the databases with sorted duplicates.

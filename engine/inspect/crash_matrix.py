@@ -1,7 +1,7 @@
 """The crash matrix: crash at many points of a log, recover, compare with a model.
 
-The model is the log itself, read without trees: a record is what its last committed entry says. The model needs a log
-that is complete from its first file on. If files are missing, records expire, or duplicates have the old form, a
+The model is the log itself, read without trees: the last committed entry of a record gives its value. The model needs a
+log that is complete from its first file on. If files are missing, records expire, or duplicates have the old form, a
 recovery is only compared with a second one.
 
 A case passes when recovery succeeds, leaves exactly the records of the model, and a second recovery changes nothing.
@@ -44,7 +44,7 @@ class CrashCase(NamedTuple):
         point: where.
         passed: whether recovery left exactly the committed records.
         compared: whether the result was compared with a model.
-        problem: what is wrong; empty when it passed.
+        problem: what is wrong; empty if the case passed.
         records: records afterwards.
     """
 

@@ -36,7 +36,7 @@ class CrashPoint(NamedTuple):
 
     Attributes:
         lsn, type_name, size: LSN, type and size of the entry; the size is in bytes and includes the header.
-        synced_lsn: the end of the last CkptEnd before it; NULL_LSN without a CkptEnd.
+        synced_lsn: the end of the last CkptEnd before the entry; NULL_LSN without a CkptEnd.
     """
 
     lsn: int
@@ -79,7 +79,7 @@ def apply_crash(storage: Storage, files: LogFiles, point: CrashPoint, mode: str,
 
     Arguments:
         storage: a copy, or a view.
-        files: its log files.
+        files: the log files.
         point: where.
         mode: one of ``MODES``.
         seed: chooses the torn length and the flipped bit.

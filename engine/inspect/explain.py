@@ -1,7 +1,7 @@
 """Why recovery applies or ignores each entry of a log.
 
-The real recovery runs in memory with hooks, so the explanation shows the LNs that it did redo and undo, not the
-prediction of a second implementation. The clauses name the rules that decide (R-REC-12, 24, 43, 50, R-RB-30).
+The real recovery runs in memory with hooks. So the explanation shows which LNs recovery has redone and undone, not what
+a second implementation predicts. The clauses name the rules that decide (R-REC-12, 24, 43, 50, R-RB-30).
 
 ===============  ====================================================================================================
 action           meaning

@@ -56,16 +56,16 @@ class Fate(NamedTuple):
     """One transaction.
 
     Attributes:
-        txn_id: its id; negative for a replicated transaction.
+        txn_id: id of the transaction; negative for a replicated transaction.
         fate: one of ``FATES``.
-        first_lsn, last_lsn: its first and its last record.
-        end_lsn: its Commit, Abort or Prepare; NULL_LSN while it is open.
-        time_ms: the time in the end entry; None without one.
+        first_lsn, last_lsn: first and last record of the transaction.
+        end_lsn: Commit, Abort or Prepare of the transaction; NULL_LSN while it is open.
+        time_ms: the time in the end entry; None if there is no end entry.
         lns, bytes: number of its records, and their size with headers.
         rolled_back_lns: number of its records that a rollback period covers.
         dbs: ids of the databases that it wrote to.
-        after_end: its end entry is after the end of the log.
-        prepare: its Prepare, or None.
+        after_end: the end entry is after the end of the log.
+        prepare: the Prepare of the transaction, or None.
     """
 
     txn_id: int

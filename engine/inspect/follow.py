@@ -42,7 +42,7 @@ def follow(
             yield item
             position, prev, moved = after, last, True
         following = next((file for file in files.files if file.number > file_of(position)), None)
-        # A later file exists, and this one has no more entries: it is finished.
+        # A later file exists, and this file has no more entries: it is finished.
         if not moved and following is not None:
             position, prev = make_lsn(following.number, 0), -1
         elif not moved:
@@ -63,7 +63,8 @@ def _new_items(
     with FileReader(storage, file, is_last=newest) as reader:
         for item in reader.entries(offset_of(position), None, prev):
             if isinstance(item, Damage):
-                # The bytes may be an entry that is still being written. If a later file appears, they are damage.
+                # The bytes may be an entry that is still being written. If a later file appears, these bytes are
+                # damage.
                 if newest and not item.has_next:
                     return
                 yield item, item.end_lsn, -1

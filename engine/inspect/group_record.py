@@ -59,7 +59,7 @@ def are_strangers(one: GroupName | None, other: GroupName | None) -> bool:
 
 
 def last_group_in(stretch: Stretch, actions: list[int]) -> GroupName | None:
-    """The group in the latest group record of a stretch; None without one.
+    """The group in the latest group record of a stretch; None if the stretch holds no group record.
 
     Arguments:
         actions: the argument of ``Stretch.positions`` that keeps the replicated entries.

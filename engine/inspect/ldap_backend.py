@@ -45,7 +45,7 @@ KINDS: Final = {
     TWICE: "two DNs of one entry",
     DIFFERS: "an entry that stores another DN than dn2id has for it",
     UNREADABLE: "an entry that cannot be decoded",
-    CHILDREN: "another number of children than id2childrencount says",
+    CHILDREN: "the number of children differs from id2childrencount",
     BAD_RECORD: "a record of an index that cannot be decoded",
 }
 
@@ -54,9 +54,9 @@ class BackendEntry(NamedTuple):
     """One entry.
 
     Attributes:
-        base: the base DN that it is under.
-        id: its id; None if the key is not an id.
-        dn: as stored in the entry, or normalized from dn2id; None if neither has it.
+        base: the base DN of the entry.
+        id: id of the entry; None if the key is not an id.
+        dn: the DN as stored in the entry, or normalized from dn2id; None if both lack it.
         entry: the decoded entry; None if it cannot be decoded.
     """
 

@@ -41,7 +41,7 @@ class FileStream(NamedTuple):
         path: relative to the environment.
         unreadable: LSNs of entries whose checksum is right but whose body does not decode.
         names_index: a record of the naming tree may name a VLSN index.
-        group: the replication group, from the latest group record; None if the file has none.
+        group: the replication group, from the latest group record; None if the file holds no group record.
     """
 
     path: str

@@ -59,7 +59,7 @@ class RecoveryEstimate(NamedTuple):
 
     Attributes:
         tail: the end of the log.
-        ckpt_end_lsn, first_active_lsn: LSNs of the last checkpoint; NULL_LSN without one.
+        ckpt_end_lsn, first_active_lsn: LSNs of the last checkpoint; NULL_LSN if there is no checkpoint.
         redo_lsn: start of redo.
         phases: in order.
         entries, lns: number of entries that recovery would read, and of LNs among them, extrapolated from the sample.

@@ -48,7 +48,7 @@ class RollbackReport(NamedTuple):
     Attributes:
         damages: damage in the log.
         rollbacks: rollback entries in log order.
-        periods: top-level periods, latest first; their children likewise.
+        periods: top-level periods, latest first; nested periods are also sorted latest first.
         matchpoint_vlsns: VLSN of the matchpoint, by LSN of the RollbackStart.
         times: time in ms of each rollback entry, by LSN.
         lns: records by LSN of the RollbackStart of the innermost period.

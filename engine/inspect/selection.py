@@ -206,7 +206,7 @@ def _body_tests(s: Selection) -> list[Test]:
 
 
 def txn_of(entry: LogEntry) -> int | None:
-    """The transaction of an entry; None if it has none or cannot be decoded."""
+    """The transaction of an entry; None if the entry has no transaction or cannot be decoded."""
     if entry.type_number not in TRANSACTIONAL:
         return None
     record = _record(entry)
@@ -216,7 +216,7 @@ def txn_of(entry: LogEntry) -> int | None:
 
 
 def db_of(entry: LogEntry) -> int | None:
-    """The database of an entry; None if it has none or cannot be decoded."""
+    """The database of an entry; None if the entry has no database or cannot be decoded."""
     if entry.type_number not in LNS and entry.type_number not in NODE_ENTRIES:
         return None
     record = _record(entry)

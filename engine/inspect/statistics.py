@@ -38,7 +38,7 @@ class Totals(NamedTuple):
     most_bytes: int
 
     def plus(self, other: Totals) -> Totals:
-        """Both together."""
+        """The counts of both."""
         return Totals(
             self.entries + other.entries,
             self.provisional + other.provisional,
@@ -49,7 +49,7 @@ class Totals(NamedTuple):
         )
 
 
-# The group of an entry: a type number, file number, database id or transaction id; None if it belongs to none.
+# The group of an entry: a type number, file number, database id or transaction id; None if it belongs to no group.
 Group = int | None
 
 

@@ -75,7 +75,7 @@ class StreamDiff(NamedTuple):
         if self.first == NULL_VLSN:
             return 0
         end = self.last + 1 if self.difference is None else self.difference.vlsn
-        # Not below 0: if the difference is a duplicated VLSN, that VLSN was already counted as equal.
+        # The number is not below 0: if the difference is a duplicated VLSN, that VLSN was already counted as equal.
         return max(0, end - self.first - self.same)
 
 
@@ -146,7 +146,7 @@ class _TakenBack:
 
 
 def _repeated(here: LogEntry | None, there: LogEntry | None, before: int) -> Difference | None:
-    """A VLSN that is not greater than the previous one."""
+    """A VLSN that is not greater than the previous VLSN."""
     if here is not None and here.vlsn <= before:
         return Difference(here.vlsn, TWICE_HERE, here, None)
     if there is not None and there.vlsn <= before:
@@ -175,5 +175,5 @@ def _content(entry: LogEntry) -> tuple[tuple[str, object], ...]:
 
 
 def lsn_of(entry: LogEntry | None) -> int:
-    """LSN of an entry, NULL_LSN for none."""
+    """LSN of an entry; NULL_LSN for None."""
     return NULL_LSN if entry is None else entry.lsn

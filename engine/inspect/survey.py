@@ -107,7 +107,7 @@ def survey(storage: Storage, files: LogFiles, *, quick: bool = False, listener: 
 
     Arguments:
         storage: the environment.
-        files: its log files.
+        files: the log files.
         quick: read only what is needed to find the last CkptEnd; ``work`` is then None, and VLSNs and rollbacks are
             missing.
         listener: receives ``read log`` steps in files.
@@ -184,7 +184,8 @@ class _Surveyor:
         runs: list[FileVersions] = []
         lost: list[int] = []
         bad = {file_of(damage.lsn) for damage in self._damages}
-        # Of the file after the current one: its number, and the last entry of the current file according to its header.
+        # The number of the file after the current file, and the last entry of the current file according to that file's
+        # header.
         after, named = -1, 0
         for file in reversed(self._files.files):
             if file.size_bytes < FILE_HEADER_BYTES:

@@ -41,7 +41,7 @@ class FileVlsns(NamedTuple):
     """The VLSNs of one file.
 
     Attributes:
-        first, last: NULL_VLSN when the file has none.
+        first, last: NULL_VLSN if the file holds no VLSN.
         visible: visible replicated entries.
         inner_gaps: missing VLSNs (first, last) between two entries of this file.
     """
@@ -102,7 +102,7 @@ def gaps_of_file(storage: Storage, end_file: int, file: LogFile) -> FileVlsns:
     """The VLSNs of one file and the gaps between them, every entry checked; arguments as for ``map_file``."""
     with FileReader(storage, file, is_last=file.number >= end_file) as reader:
         check = check_file(reader)
-        # The number of VLSNs equals the length of their range, so none is missing.
+        # The number of VLSNs equals the length of their range, so no VLSN is missing.
         whole = check.vlsn_count == 0 or check.last_vlsn - check.first_vlsn + 1 == check.vlsn_count
         return _from_check(check, () if whole and not check.rollbacks else _inner_gaps(reader))
 

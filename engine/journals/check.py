@@ -36,14 +36,14 @@ KINDS: Final = {
     HOLE: "ids are missing",
     OVERLAP: "two databases should have the same ids",
     NAME: "the name of a database is not that of the one before it plus its count, or not the id of its first journal",
-    WRONG_KEY: "a key that is no id",
+    WRONG_KEY: "a key that is not an id",
     OPERATION: "an operation that the product is not known to have",
     PAYLOAD: "a payload that cannot be read",
     UNREADABLE: "a journal that the log does not give back",
     BEHIND: "journals between the image and the first one are gone",
     AHEAD: "the image is newer than the newest journal",
-    UNSEEN: "the log is damaged and was not seen whole; journals that stand intact after the damage are named",
-    DESTROYED: "no intact entry of these ids, and later ids stand after the damage of the log",
+    UNSEEN: "the log is damaged and was not completely read; intact journals after the damage are listed",
+    DESTROYED: "no intact entry of these ids, and later ids follow the damage of the log",
 }
 # The number of single journals that are listed per kind; others are only counted.
 MOST_NAMED: Final = 1000
@@ -58,7 +58,7 @@ class JournalFinding(NamedTuple):
         database: the database concerned; None if it is not a single one.
         first, last: the ids concerned, or None.
         code: the operation concerned, or None.
-        skips: whether StarRocks can be configured to skip it; None if that is unknown.
+        skips: whether StarRocks can be configured to skip the journal; None if that is unknown.
         text: what is wrong, in words.
     """
 
@@ -81,8 +81,8 @@ class JournalCheck(NamedTuple):
         journals: number of journals read.
         padded, padding_bytes: number of journals with zero bytes after their payload, and number of these bytes.
         undecoded: number of payloads in unknown formats; they are not findings.
-        image: the image that replay starts from; None without one.
-        replayed: the ids that can be replayed from there; None if there are none.
+        image: the image that replay starts from; None if there is no image.
+        replayed: the ids that can be replayed from the image; None if no journal can be replayed.
         stops_at: the id at which replay stops; None if it reaches the end.
     """
 
@@ -221,7 +221,7 @@ def _of_damage(env: Environment, reader: JournalReader) -> Iterator[JournalFindi
             text = f"{broken} committed after the damage at {damage}, with an entry in it"
             yield _finding(DESTROYED, text, stops=False)
     if unseen is None or not unseen.journals:
-        yield _finding(UNSEEN, f"not all of the log was seen: {env.unseen}", stops=False)
+        yield _finding(UNSEEN, f"the log was not completely read: {env.unseen}", stops=False)
         return
     first, last, count = unseen.journals[0].id, unseen.journals[-1].id, len(unseen.journals)
     lost = sum(not one.committed for one in unseen.journals)

@@ -33,10 +33,10 @@ class DivergencePoint(NamedTuple):
     """Where two nodes part.
 
     Attributes:
-        common: the last id up to which both have the same journals, or None.
-        fork: the first id that differs; None for no difference.
-        missing: the first id in the common range that only one of them has; None without such a hole.
-        lacks: two numbers: the ids up to the fork that only the second node has, and those that only the first has.
+        common: the last id up to which both nodes have the same journals, or None.
+        fork: the first id that differs; None if there is no difference.
+        missing: the first id in the common range that only one node has; None if there is no such hole.
+        lacks: two numbers: how many ids up to the fork only the second node has, and how many only the first node has.
     """
 
     common: int | None
@@ -51,7 +51,7 @@ class NodeStanding(NamedTuple):
     Attributes:
         node: index of the node.
         parting: where it diverges from the node to start from.
-        behind: number of journals of the node to start from that this one lacks or has in another version.
+        behind: number of journals of the node to start from that this node lacks, or has in another version.
         own: number of journals that only this node has, or has in another version.
     """
 
@@ -107,7 +107,7 @@ def compare_nodes(nodes: Sequence[NodeJournals], listener: Listener = SILENT) ->
     standings = []
     for other in range(count):
         parting = between(start, other)
-        # The last id up to which the two were compared.
+        # The last id up to which the two nodes were compared.
         base = parting.fork - 1 if parting.fork is not None else min(nodes[start].last, nodes[other].last)
         own, behind = (
             lacks + max(nodes[node].last - max(base, nodes[node].first - 1), 0)

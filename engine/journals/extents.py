@@ -101,7 +101,7 @@ class JournalExtents(NamedTuple):
 
 
 class Epochs(NamedTuple):
-    """The records of ``epochDB``: their number, and the highest epoch (0 if there are none)."""
+    """The records of ``epochDB``: their number, and the highest epoch (0 if there are no records)."""
 
     records: int
     highest: int

@@ -50,8 +50,8 @@ class FoundJournal(NamedTuple):
     """A journal with its database, LSN, transaction and time.
 
     Attributes:
-        database: its database.
-        journal: None when the value is too short for one.
+        database: the database of the journal.
+        journal: None if the value is too short to hold a code.
         txn: the transaction that wrote it; None if the log no longer records it.
         vlsn: NULL_VLSN outside a stream.
         time_ms: commit time, or the time of the clock; None if neither is known.
@@ -74,7 +74,7 @@ class JournalReader:
 
     Arguments:
         env: the environment; the caller closes it.
-        extents: its journal databases.
+        extents: the journal databases of the family.
     """
 
     def __init__(self, env: Environment, extents: JournalExtents) -> None:
@@ -135,7 +135,7 @@ class JournalReader:
             file=self._env.home,
             expected=f"an id from {have}" if self._extents.journals else None,
             found=self._why(wanted),
-            hint=f"jetool journal check {self._env.home} says what is missing and what that means",
+            hint=f"jetool journal check {self._env.home} shows what is missing and what that means",
         )
 
     @cached_property
@@ -144,7 +144,7 @@ class JournalReader:
         return read_unseen(self._env, self._extents)
 
     def read_unseen(self, first: int, last: int) -> Iterator[FoundJournal]:
-        """Journals of a range of ids that recovery does not read, from the log."""
+        """Yield the journals with ids of a range that are in the log, but that recovery does not read."""
         for one, value in read_values(self._env, self.unseen.between(first, last) if self.unseen is not None else []):
             yield FoundJournal(
                 id=one.id,
@@ -159,7 +159,7 @@ class JournalReader:
             )
 
     def clock_before(self, wanted: int) -> int | None:
-        """The time of the newest clock journal before an id; None if none is near enough."""
+        """The time of the newest clock journal before an id; None if no clock journal is near enough."""
         for extent in reversed(self._extents.databases[: bisect_right(self._names, wanted)]):
             with self._env.open_database(extent.name) as db:
                 records = db.items(end=journal_key(wanted), reverse=True)

@@ -34,7 +34,7 @@ def summarise(storage: Storage) -> JournalSummary | None:
             source = EnvironmentSource(env)
             return _journals(env, product_of(source)) if is_frontend(source.names) else None
     except JetoolError:
-        # Other checks report why it cannot be opened.
+        # Other checks report why the environment cannot be opened.
         return None
 
 

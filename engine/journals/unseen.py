@@ -28,10 +28,10 @@ class UnseenJournal(NamedTuple):
 
     Attributes:
         vlsn: NULL_VLSN outside a stream.
-        txn: its transaction; None for a record outside transactions.
+        txn: the transaction of the journal; None for a record outside transactions.
         time_ms: commit time; None if its Commit is not in the log.
-        committed: its Commit comes after the damage. False: it comes before the damage and has neither Commit nor
-            Abort, so the bad bytes may have been its Commit.
+        committed: the Commit of the journal comes after the damage. False: the journal comes before the damage and has
+            neither Commit nor Abort, so the bad bytes may have been its Commit.
     """
 
     id: int

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 # Enough for most nodes of 128 slots.
 _FIRST_READ_BYTES: Final = 4096
-# Entries that are read together: the widest gap between two of them, and the most bytes in all.
+# Limits for entries that are read together: the largest gap between two neighbours, and the largest number of bytes.
 _GAP_BYTES: Final = 4096
 _GROUP_BYTES: Final = 256 << 10
 
@@ -66,7 +66,7 @@ class LogAccess:
 
     Arguments:
         storage: the environment.
-        files: its log files; more may be added as the writer makes them.
+        files: the log files; files that the writer makes are added.
         piece_bytes: how much a pass over a file reads at a time.
 
     Attributes:
@@ -271,7 +271,7 @@ class LogAccess:
             head = self._handle(number, lsn).read(0, FILE_HEADER_BYTES)
             version = int.from_bytes(head[VERSION_AT:], "little", signed=True)
             if not is_supported(version):
-                # A newer, unknown version has an intact header; otherwise the number is not a version.
+                # A file of a newer, unknown version has an intact header; otherwise the number is not a version.
                 if len(head) < FILE_HEADER_BYTES or entry_checksum(head, version) != int.from_bytes(
                     head[:CHECKSUM_BYTES], "little"
                 ):
@@ -307,7 +307,7 @@ class LogAccess:
                 f"log file {log_file_name(number)} is missing",
                 lsn=None if lsn is None else format_lsn(lsn),
                 consequence="a live record or tree node refers to it",
-                hint="restore the file from a backup; jetool verify says what else is damaged",
+                hint="restore the file from a backup; jetool verify shows what else is damaged",
             ) from None
         self._open[number] = handle
         return handle

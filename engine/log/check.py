@@ -4,8 +4,8 @@ Almost all entries go through one tight loop (``fast.loops.check_plain``). It st
 is examined here, and the loop continues after it. The first replicated entry of a file counts as rare, so that its VLSN
 becomes known.
 
-VLSNs of visible replicated entries ascend through the log (je-log-format.md 11.1). After a RollbackStart they continue
-from its matchpoint; entries that the rollback made invisible do not count.
+VLSNs of visible replicated entries ascend through the log (je-log-format.md 11.1). After a RollbackStart, VLSNs
+continue from its matchpoint; entries that the rollback made invisible do not count.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class DamagedStretch(NamedTuple):
 
 
 class VLSNBreak(NamedTuple):
-    """A VLSN that is not above the one before it."""
+    """A VLSN that is not above the previous VLSN."""
 
     offset: int
     vlsn: int
@@ -139,17 +139,17 @@ class FileCheck(NamedTuple):
         header: None if it cannot be read.
         size_bytes: length of the file when it was opened.
         totals: by ``type | flags << 8``.
-        last_offset: offset of the last good entry; -1 if the file has none.
+        last_offset: offset of the last good entry; -1 if the file has no good entry.
         end_offset: the offset after the last good entry.
         damages: in file order.
         invisible: offset and VLSN of the invisible entries.
         erased: offsets of the erased entries.
         vlsn_steps_back: places within this file where VLSNs do not ascend.
-        file_words: by file number, the last statement about the file in this one.
+        file_words: by file number, the last statement in the checked file about the file with this number.
         checkpoint: the last CkptEnd.
         rollbacks: RollbackStart and RollbackEnd entries in log order.
-        first_vlsn, last_vlsn, vlsn_count: of visible replicated entries, in log order; NULL_VLSN and 0 if there are
-            none.
+        first_vlsn, last_vlsn, vlsn_count: first and last VLSN of visible replicated entries in log order, and their
+            number; NULL_VLSN and 0 if there are no such entries.
     """
 
     file: LogFile

@@ -12,11 +12,11 @@ entry although its write never finished, and no client was told that it committe
 leaves the same sequence of entries, but then the commits were real. Three signs distinguish the two cases.
 
 * Some entries are written only after a preceding sync has finished, and so prove that everything before that sync was
-  durable: the CkptStart after a CkptEnd, the RollbackEnd after a RollbackStart, and a file after this one.
+  durable: the CkptStart after a CkptEnd, the RollbackEnd after a RollbackStart, and the next file.
 * The durable VLSN of a transaction end (DTVLSN) proves that a majority of the group has acknowledged all commits up to
   it.
-* The bad bytes themselves: parts that a write has not reached are whole sectors of zeros. If there are none, the entry
-  was written and changed afterwards. This is a hint, not a proof.
+* The bad bytes themselves: parts that a write has not reached are whole sectors of zeros. If there are no such sectors,
+  the entry was written and changed afterwards. This is a hint, not a proof.
 
 There is no other sign: the presence of a Commit or a CkptEnd does not show that the following sync took place.
 
@@ -97,7 +97,7 @@ def is_full(size_bytes: int, earlier: Sequence[int]) -> bool:
 
     Arguments:
         size_bytes: size of the last file.
-        earlier: sizes of the files before it; two of them must have nearly the same size, which then counts as full.
+        earlier: sizes of the earlier files; two of them must have nearly the same size, which then counts as full.
     """
     longest = max(earlier, default=0)
     full = max(longest * _FULL, _LEAST_BYTES)
@@ -110,7 +110,7 @@ _SECTOR: Final = 512
 _MOST_BYTES: Final = 1 << 20
 # For an entry whose body cannot be decoded.
 _NO_DATABASE: Final = -1
-# By entry type: the type of the earlier entry whose sync must finish before this one is written.
+# By entry type: the type of the earlier entry whose sync must finish before an entry of this type is written.
 _PROOFS: Final = {CKPT_START: CKPT_END, ROLLBACK_END: ROLLBACK_START}
 
 
@@ -119,9 +119,9 @@ class AfterDamage(NamedTuple):
 
     Attributes:
         commits: intact Commits.
-        synced: how many of them (the first ones) the log proves to have been durable.
-        shown_by: the entry that proves it; NULL_LSN if a later file does, or if there is no proof.
-        acknowledged: how many of them a majority of the group has acknowledged, according to the log.
+        synced: how many of the commits, counted from the first, the log proves to have been durable.
+        shown_by: the entry that proves it; NULL_LSN if a later file proves it, or if there is no proof.
+        acknowledged: how many of the commits a majority of the group has acknowledged, according to the log.
         torn: the bad bytes contain whole sectors of zeros, as after an interrupted write.
         records: (database id, number) of the intact records outside transactions, by database id.
     """
@@ -151,7 +151,7 @@ class AfterDamage(NamedTuple):
         return f"{known}; the bad bytes hold no empty sector, so they were rather changed after they were written"
 
     def _share(self, count: int) -> str:
-        """This number of the commits in words, with a verb."""
+        """A number of commits as text, with a verb."""
         if self.commits == 1:
             return "it was"
         return "all of them were" if count == self.commits else f"{count} of them {'was' if count == 1 else 'were'}"
@@ -193,7 +193,7 @@ class AfterDamageCount:
 
         Arguments:
             handle, damage: the file, and its first bad entry.
-            has_later_file: a file after this one was begun, before which this one was synced.
+            has_later_file: a later file was begun; before that, this file was synced.
         """
         acknowledged = sum(NULL_VLSN != vlsn <= self._dtvlsn for vlsn in self._vlsns)
         # A file is synced before its successor is begun (R-LOG-13), which proves all commits at once.

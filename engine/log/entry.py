@@ -55,9 +55,9 @@ class LogEntry(NamedTuple):
     Attributes:
         lsn: the position of its header.
         flags: the flags byte of the header.
-        prev_offset: offset of the entry before it in the same file.
+        prev_offset: offset of the previous entry in the same file.
         item_size: size of the body.
-        vlsn: NULL_VLSN if it has none.
+        vlsn: NULL_VLSN if the entry has no VLSN.
         checksum_ok: None for erased entries, whose checksum has no meaning.
     """
 
@@ -84,12 +84,12 @@ class LogEntry(NamedTuple):
 
     @property
     def replicated(self) -> bool:
-        """Whether it is part of the replication stream."""
+        """Whether the entry is part of the replication stream."""
         return bool(self.flags & REPLICATED)
 
     @property
     def invisible(self) -> bool:
-        """Whether replication rolled it back."""
+        """Whether replication rolled the entry back."""
         return is_invisible(self.flags, self.version)
 
     @property
@@ -130,13 +130,13 @@ class Damage(NamedTuple):
     """A stretch of a file without valid entries, or (with length 0) a broken link between two good ones.
 
     Attributes:
-        lsn: its start.
+        lsn: start of the stretch.
         length: bytes up to the next good entry or the end of the file.
         path: the file, relative to the environment.
         reason: a key of REASONS.
         expected, found: the numbers that the reason refers to, as text.
         type_number: the type in the header of the damaged entry; 0 if it has no readable header.
-        next_lsn: the entry found after it; NULL_LSN if this file has none.
+        next_lsn: the next good entry in the file; NULL_LSN if there is none.
         found_by: how that entry was found.
         is_tail: no good entry follows in the last file: a torn end of the log, unless other evidence shows a loss.
     """
@@ -180,7 +180,7 @@ class Stretch(NamedTuple):
         entries: number of entries.
         pairs: the values of ``type | flags << 8`` that occur.
         last_vlsn: VLSN of the last replicated entry since the last item that was not a stretch; NULL_VLSN if there is
-            none.
+            no such entry.
     """
 
     lsn: int

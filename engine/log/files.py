@@ -70,7 +70,7 @@ class LogFiles(NamedTuple):
     data_directories: int
 
     def find(self, number: int) -> LogFile | None:
-        """The file of that number, or None."""
+        """The file with that number, or None."""
         return next((file for file in self.files if file.number == number), None)
 
     def end_file(self) -> int:
@@ -193,7 +193,7 @@ _MOST_ASKED: Final = 16
 
 
 def version_beside(storage: Storage, path: str) -> int:
-    """The log version of the nearest readable file in the same directory; the newest version if none exists.
+    """The log version of the nearest readable file in the same directory; the newest version if there is no such file.
 
     Arguments:
         storage: the environment.
@@ -246,7 +246,7 @@ class _Placed(Protocol):
 
     @property
     def lsn(self) -> int:
-        """Its position."""
+        """The position of the file."""
 
 
 _Item = TypeVar("_Item", bound=_Placed)

@@ -1,8 +1,8 @@
 """Group commit: one fsync for all callers that asked during the previous one (R-LOG-25).
 
-The first caller becomes leader and syncs. A caller that arrives meanwhile waits. The leader's sync serves it if the
-sync began after the caller's bytes were written; otherwise the next leader's does. No caller returns before its own
-bytes are durable. A caller that has waited for ``je.log.fsyncTimeout`` syncs by itself.
+The first caller becomes leader and syncs. A caller that arrives meanwhile waits. The leader's sync serves this caller
+if it began after the caller's bytes were written; otherwise the sync of the next leader does. No caller returns before
+its own bytes are durable. A caller that has waited for ``je.log.fsyncTimeout`` syncs by itself.
 
 If ``je.log.groupCommitInterval`` and ``je.log.groupCommitThreshold`` are both above 0, a leader first waits until that
 number of callers have joined or that time has passed: fewer fsyncs, but slower commits.
@@ -68,8 +68,8 @@ class GroupCommit:
         with self._changed:
             self.requests += 1
             leads = self._lead_or_wait(lsn)
-            # Another caller's sync covered this one. A caller that neither leads nor is covered has timed out and syncs
-            # by itself.
+            # The sync of another caller covered this caller's entries. A caller that neither leads nor is covered has
+            # timed out and syncs by itself.
             if not leads and self._durable >= lsn:
                 return
         # Stays NULL_LSN if the fsync fails, so that no caller takes the failure for success.
@@ -102,7 +102,7 @@ class GroupCommit:
                 self._changed.wait(left)
         finally:
             self._waiting -= 1
-        # The leader's fsync began before these bytes were written, so another one is needed (R-LOG-25).
+        # The leader's fsync began before these bytes were written, so another fsync is needed (R-LOG-25).
         return self._become_leader(lsn)
 
     def _become_leader(self, lsn: int) -> bool:

@@ -4,8 +4,8 @@
 same file, each at its own offsets, and overwrite each other's entries. The file then consists of pieces of two chains
 of prevOffsets. The first intact entry of a piece points back to an entry that the other writer has overwritten. It may
 point into the middle of an intact entry before the damage, which no damage explains, or into the middle of the damaged
-one. The latter can have another cause, a damaged size and a second damaged entry, so one such place is no proof.
-Ordinary damage looks different: the entry after it points to the damaged one.
+entry. The latter can have another cause, a damaged size and a second damaged entry, so one such place is no proof.
+Ordinary damage looks different: the entry after it points to the damaged entry.
 
 Old bytes that reappear (sectors of a lost write, a file restored in part) look the same.
 
@@ -110,7 +110,7 @@ class _Changes:
 def _begin_of_piece(reader: FileReader, entry: LogEntry, since: int) -> tuple[int, int]:
     """The first entry of the intact piece that continues with ``entry``, and the offset to which it points back.
 
-    The reader returns the first entry that it is sure of. There may be intact ones before it, within the damage.
+    The reader returns the first entry that it is sure of. There may be earlier intact entries, within the damage.
     """
     at, named = offset_of(entry.lsn), entry.prev_offset
     while since < named < at:

@@ -1,7 +1,7 @@
 """The restore marker: a file that forbids opening an environment (R-LOG-37, R-LOG-38).
 
-It has the highest file number, so that JE and this program read it first and refuse to open the environment until an
-operator has restored the files and removed it. A network restore writes it while files are being replaced. A
+The marker has the highest file number, so JE and this program read it first. They refuse to open the environment until
+an operator has restored the files and removed the marker. A network restore writes it while files are being replaced. A
 long-running writer writes it when it meets damage in a file (``EnvironmentConfig.mark_damage``): opening does not check
 files that recovery does not read, so without the marker the damage would be forgotten at the next start.
 """

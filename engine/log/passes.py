@@ -96,7 +96,7 @@ def shares_of(access: LogAccess, extent: LogRange) -> list[LogRange]:
     """Divide a range into parts of whole files, for several processes.
 
     Raises:
-        DamageError: its first file is missing, or a later one.
+        DamageError: a file of the range is missing.
     """
     files = files_in(access, extent)
     least = max(SHARE_BYTES, sum(file.size_bytes for file in files) // MOST_NUMBERS)
@@ -132,7 +132,7 @@ def backward(
     """Entries of a range, the last one first.
 
     Arguments:
-        on_gap: called for every gap in the file numbers; without it a gap is damage.
+        on_gap: called for every gap in the file numbers; None: a gap is damage.
     """
     for piece in backward_pieces(access, extent, on_gap):
         for pos in reversed(positions(piece, wanted)):
@@ -170,7 +170,7 @@ def picked_pieces(access: LogAccess, extent: LogRange, pick: Pick) -> Iterator[t
             data = handle.read(pos, min(access.piece_bytes, end - pos))
             taken = pick(data, lengths, found)
             if pos + len(data) < end and not taken:
-                # An entry larger than a piece: read just that one, whole.
+                # An entry larger than a piece: read it alone, as a whole.
                 data = handle.read(pos, _entry_bytes(handle.read(pos, HEADER_BYTES), lengths))
                 taken = pick(data, lengths, found)
             if found:
@@ -235,12 +235,12 @@ def verify(
     """Check every checksum of the files ``[first_file, last_file)`` (R-LOG-37, R-REC-30), and that no file lost its
     end.
 
-    A file is synced before the next one is begun, and the header of the next one names the last entry (R-LOG-13).
+    A file is synced before the next file is begun, and the header of the next file names the last entry (R-LOG-13).
     Entries after the named one are valid: if a kill left a file with only its header, the earlier file was continued.
 
     Arguments:
-        on_changed: called for an entry with a wrong checksum whose size leads to the next entry; without it such an
-            entry is an error too.
+        on_changed: called for an entry with a wrong checksum whose size leads to the next entry; None: such an entry is
+            an error too.
 
     Raises:
         DamageError: the first bad entry, or the missing end.
@@ -368,7 +368,7 @@ def _pieces(access: LogAccess, file: LogFile, start: int, end: int) -> Iterator[
             return
         pos = sift(data, 0, len(data), _PASS_BY, lengths, [], NO_TALLIES)
         if pos == 0:
-            # An entry larger than a piece: read just that one, whole.
+            # An entry larger than a piece: read it alone, as a whole.
             data = handle.read(start, _entry_bytes(handle.read(start, HEADER_BYTES), lengths))
             pos = len(data)
         yield start, data[:pos]

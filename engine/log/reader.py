@@ -3,8 +3,8 @@
 ``engine.log.scan`` builds passes over whole logs from it. Rules: R-LOG-31 (the end of the log), R-LOG-40 and 41
 (checksums), je-log-format.md 3.8 and 16.
 
-* A file's version is the one in its header. If the header is damaged, it is the version for which the header's checksum
-  is right; otherwise the version in the header, if it is a known one; otherwise that of a neighbouring file
+* A file's version is the version in its header. If the header is damaged, it is the version for which the header's
+  checksum is right; otherwise the version in the header, if it is a known one; otherwise that of a neighbouring file
   (``version_beside``). The entries after the header are still read.
 * Damage does not stop a reader. It yields one ``Damage`` for the stretch and continues with the next good entry
   (``next_good``). In the last file, damage without a good entry after it is the torn tail of the log.
@@ -103,7 +103,7 @@ class FileReader:
         Arguments:
             start: an entry boundary; 0 is the file header.
             end: an offset, or None for the end of the file.
-            prev: offset of the entry before ``start``; -1 if not known, and then the first link is not checked.
+            prev: offset of the entry before ``start``; -1 if not known: the first link is then not checked.
         """
         window, version = self.window, self.version
         limit = window.size_bytes if end is None else end
@@ -211,7 +211,7 @@ class FileReader:
         return self._displaced, self._budget.left
 
     def rewind(self, mark: tuple[tuple[int, int | None], int]) -> None:
-        """Restore a state, so that a second pass reports the same damage as the first one."""
+        """Restore a state, so that a second pass reports the same damage as the first pass."""
         self._displaced, self._budget.left = mark
 
     def is_entry(self, offset: int) -> bool:

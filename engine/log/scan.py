@@ -15,7 +15,7 @@ Example: a log of the files 0 and 1, with a Commit at 0x0/0x260 and one at 0x1/0
 Rules: R-LOG-31 (the end of the log), R-LOG-43 (bounds; forward: start inclusive, finish exclusive; backward: both
 inclusive), R-LOG-44 (gaps).
 
-* File numbers may have gaps. A forward pass skips them; a backward one does so only if the caller allows it, since
+* File numbers may have gaps. A forward pass skips them. A backward pass does so only if the caller allows it, since
   going back over a cleaned file means that entries are missing.
 * A backward pass reads each file forward in pieces and reverses the pieces, so that it yields the same entries and the
   same damage as a forward pass, even where prevOffsets are destroyed.
@@ -63,7 +63,7 @@ class FileHead(NamedTuple):
 
 
 class LogScan(NamedTuple):
-    """A pass over log files; ``scan_log`` and ``scan_file`` make one.
+    """A pass over log files, created by ``scan_log`` and ``scan_file``.
 
     Attributes:
         storage: the environment.
@@ -109,7 +109,7 @@ class LogScan(NamedTuple):
 
         Arguments:
             work: called with one of ``by_file``; its result and errors are pickled.
-            jobs: number of processes, this one included.
+            jobs: number of processes, including this process.
             small: results have at most a few kilobytes, and a free process takes the next file. Otherwise a worker runs
                 at most one file ahead of the result that it hands over, so that memory stays bounded.
         """
@@ -339,7 +339,7 @@ def scan_log(
 
     Arguments:
         storage: the environment.
-        files: its log files.
+        files: the log files.
         types, start, end, past_end: see ``LogScan``.
         marker: read the restore marker, if there is one, after the log (R-LOG-38).
     """

@@ -42,9 +42,9 @@ class Tail(NamedTuple):
 
     Attributes:
         last_file: the last file that belongs to the log.
-        version: its log version.
+        version: log version of the last file.
         end_lsn: the place of the next entry.
-        last_lsn: the last good entry; NULL_LSN if the log has none.
+        last_lsn: the last good entry; NULL_LSN if the log has no good entry.
         ckpt_end_lsn: the last CkptEnd of the last file.
         partial_ckpt_start: the first CkptStart after it.
         root_lsn: the last DbTree of the last file.
@@ -96,7 +96,7 @@ def find_end(storage: Storage, found: LogFiles, listener: Listener = SILENT) -> 
 
     Arguments:
         storage: the environment.
-        found: its log files.
+        found: the log files.
         listener: receives the step ``FIND_END_OF_LOG``, in bytes of the last file.
 
     Raises:
@@ -189,7 +189,7 @@ def _without(tail: Tail, last: _GivenUp) -> Tail:
 def may_lack_a_file(tail: Tail, files: Sequence[LogFile]) -> bool:
     """Whether the log ends without a checkpoint in a file that is full, so that the next file may be lost."""
     last = tail.last_file
-    # A torn tail, a closing CkptEnd, or files after this one show that nothing was written after it.
+    # A torn tail, a closing CkptEnd, or later files show that nothing was written after this file.
     if tail.cut_bytes or tail.last_lsn == tail.ckpt_end_lsn or files[-1].number != last.number:
         return False
     return is_full(last.size_bytes, [file.size_bytes for file in files[:-1]])
@@ -249,7 +249,7 @@ class CheckpointNotes:
             self.root_lsn = lsn
 
     def before(self, lsn: int, type_number: int) -> bool:
-        """Note an entry before all noted so far, while no CkptEnd is known; True if it is one."""
+        """Note an entry before all noted so far, while no CkptEnd is known; returns whether the entry is a CkptEnd."""
         if type_number == CKPT_END:
             self.ckpt_end_lsn = lsn
             return True

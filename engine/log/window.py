@@ -156,7 +156,7 @@ class SearchBudget:
 def next_good(
     window: Window, bad: int, version: int, header: EntryCheck, budget: SearchBudget
 ) -> tuple[int, str] | None:
-    """The next good entry after a bad one.
+    """The next good entry after a bad entry.
 
     Arguments:
         window: the window over the file; it is moved.
@@ -166,7 +166,8 @@ def next_good(
         budget: the budget of this pass over the file.
 
     Returns:
-        Its offset and how it was found, or None if the rest of the file has none, or the budget is used up.
+        The offset of the entry and how it was found; None if the rest of the file has no good entry, or the budget is
+        used up.
     """
     if header.verdict == BAD_CHECKSUM:
         # Summed without a match: a file of only such entries would cost the square of its size.
@@ -180,7 +181,7 @@ def next_good(
     elif header.header is not None and header.header.item_size >= 0:
         after = bad + header.header_bytes + header.header.item_size
     if 0 < after <= window.size_bytes - HEADER_BYTES:
-        # The next entry must point back to the bad one: by size alone any place could match.
+        # The next entry must point back to the bad entry: by size alone any place could match.
         examined = look(window, after, version, bad)
         if examined.verdict == GOOD:
             return after, BY_SIZE_CHAIN
@@ -233,7 +234,7 @@ def _is_confirmed(window: Window, offset: int, version: int) -> bool:
 
 def _links_after(piece: bytes, place: int, start: int, bad: int) -> bool:
     """Whether the header at ``place`` of a piece points to the bad entry or to a place between it and the header."""
-    # A link to an entry before the bad one cannot be right, since the entry after that one is known.
+    # A link to an entry before the bad entry cannot be right, since the successor of that entry is known.
     return bad <= int.from_bytes(piece[place + PREV_AT : place + SIZE_AT], "little") < start + place
 
 

@@ -55,7 +55,7 @@ class WriteObserver(Protocol):
     """Receives every entry, under the log write latch: utilization counts, VLSN tracking."""
 
     def logged(self, lsn: int, type_number: int, size: int, born_obsolete: bool) -> None:
-        """An entry gets an LSN. ``born_obsolete``: it will never be read by its LSN (R-CLN-5)."""
+        """An entry gets an LSN. ``born_obsolete``: the entry will never be read by its LSN (R-CLN-5)."""
 
     def obsolete_node(self, lsn: int, *, is_delta: bool) -> None:
         """A node version is no longer needed; exact."""
@@ -178,14 +178,14 @@ class LogWriter:
         """Append one entry.
 
         Arguments:
-            type_number: its entry type.
+            type_number: entry type of the new entry.
             body: encoded for ``version``; or a function that encodes it under the latch, after counting; the size of
                 its result must not depend on the time of the call (FileSummaryLN, R-LOG-3).
             provisional: flag of the entry.
-            obsolete_nodes: LSNs of node versions that it replaces, and whether they are deltas.
-            obsolete_lns: LSNs and entry sizes of LN versions that it replaces.
+            obsolete_nodes: LSNs of node versions that the entry replaces, and whether they are deltas.
+            obsolete_lns: LSNs and entry sizes of LN versions that the entry replaces.
             born_obsolete: the entry itself is obsolete at once.
-            vlsn: its VLSN, for ``log_in_stream``.
+            vlsn: VLSN of the entry, for ``log_in_stream``.
 
         Returns:
             Its LSN.
@@ -265,7 +265,7 @@ class LogWriter:
                 data = body() if callable(body) else body
                 lsn = self.log(type_number, data, obsolete_lns=obsolete_lns, born_obsolete=born_obsolete, vlsn=vlsn)
         except JetoolError as error:
-            # The VLSN is taken and no entry will have it; a thread that waits for it would wait for ever.
+            # The VLSN is taken and no entry will have it; a thread that waits for it would wait forever.
             stream.fail(error)
             raise
         # Report outside the latch, since the index takes its own locks. VLSNs may arrive there out of order (R-LOG-6).
@@ -296,7 +296,7 @@ class LogWriter:
         """
         with self.latch:
             self.check()
-            # The current file must be durable before another one follows it (R-LOG-13).
+            # The current file must be durable before another file follows it (R-LOG-13).
             self._write_out()
             if self._file is not None:
                 self._end_file()

@@ -12,8 +12,8 @@ Rules:
   starts as it always did.
 * Writing the archive takes some seconds, so it is left to the second session: a container that runs a single command
   never writes it.
-* The JVM itself refuses an archive of another JVM or of other jars, and runs without it. After a failed attempt to
-  write the archive, the next attempt is a day later.
+* The JVM itself refuses an archive of another JVM or of other jars, and then runs without an archive. After a failed
+  attempt to write the archive, the next attempt is a day later.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ClassArchive:
     """The archive for one kind of session; without a path no archive is used.
 
     Attributes:
-        flags: the JVM's options for it; "" for none.
+        flags: the JVM's options for the archive; "" for no options.
     """
 
     def __init__(self, path: Path | None) -> None:

@@ -29,12 +29,12 @@ def decoder_option(options: Any) -> str | None:
 
 
 def decoding_here(env: Environment, name: str | None) -> DecodingPlan | None:
-    """How to decode an environment in a task; None if not asked for, or if no decoder recognises it."""
+    """How to decode an environment in a task; None if this is not requested, or if no decoder recognises it."""
     return None if name is None else decoding_of(env, name)
 
 
 def decoding_of_task(env: str, name: str | None) -> DecodingPlan | None:
-    """How to decode records in a task that reads only the log; None if not asked for, or if not recognised."""
+    """How to decode records in a task that reads only the log; None if not requested, or if no decoder fits."""
     return None if name is None else decoding_of_log(DiskStorage(env), name)
 
 

@@ -16,8 +16,8 @@ from engine.pipeline import failures, settings
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
-# An option of jetool; Spark passes on options that it does not know. The value is a number of seconds, or a time with a
-# unit as in Spark.
+# An option of jetool; Spark passes on unknown options. The value is a number of seconds, or a time with a unit as in
+# Spark.
 TIMEOUT: Final = "spark.jetool.executorTimeout"
 _TIMEOUT_S: Final = 120
 
@@ -33,7 +33,7 @@ class ExecutorWatch:
         self._seen = time.monotonic()
 
     def check(self) -> None:
-        """Call it repeatedly while the job runs.
+        """Call this repeatedly while the job runs.
 
         Raises:
             JobError: there was no executor for too long.

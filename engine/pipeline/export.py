@@ -70,7 +70,7 @@ def export(
         to: a directory that does not exist or is empty; or a URL that Spark can write to.
         form: of ``FORMS``.
         columns: formats of keys and data.
-        decode: the decoder whose columns are added; None for none.
+        decode: the decoder whose columns are added; None for no decoder.
         partitions: number of files; by default one for each 64 MB of log.
         listener: receives progress of the step ``export``.
 

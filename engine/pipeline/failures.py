@@ -46,7 +46,7 @@ def explained(
         room: the next action where a disk is full.
 
     Raises:
-        JetoolError: one that jetool's code raised on an executor, with its own kind.
+        JetoolError: an error that jetool's code raised on an executor, with its own kind.
         JobError: anything else that Spark, Arrow or the operating system reports.
     """
     try:
@@ -98,7 +98,7 @@ def story(error: BaseException) -> str:
 def summary(text: str) -> str:
     """The part of an exception that describes the fault, in one line.
 
-    That is the last line of the first Python traceback in it, or the last cause of the Java exception.
+    The part is the last line of the first Python traceback in the text, or the last cause of the Java exception.
     """
     python = _RAISED.search(text)
     if python is not None:

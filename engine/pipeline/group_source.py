@@ -15,7 +15,7 @@ Options:
   bytes
 * ``tlsCa``, ``tlsCert``, ``tlsKey``, ``tlsCheckHost``: TLS, like the options of ``jetool stream``; a batch reads the
   files on the executor
-* ``group``: its name; ``timeout`` of each step, and ``patience`` while there is no master, in seconds
+* ``group``: the name of the group; ``timeout`` of each step, and ``patience`` while there is no master, in seconds
 
 A single thread of the driver reads the group: this source is made to follow a group, not for bulk reading.
 """
@@ -82,7 +82,7 @@ class GroupOptions:
         start: the default position to begin at.
 
     Raises:
-        UsageError: one of them is invalid.
+        UsageError: an argument is invalid.
     """
 
     def __init__(self, options: Any, start: str) -> None:

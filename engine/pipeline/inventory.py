@@ -41,9 +41,9 @@ class Member(NamedTuple):
     """One environment of a fleet.
 
     Attributes:
-        env: its directory.
-        name: its name in reports; by default the path.
-        group: its replication group according to the inventory; "" if none is given.
+        env: the directory of the environment.
+        name: name of the environment in reports; by default the path.
+        group: the replication group according to the inventory; "" if the inventory gives no group.
     """
 
     env: str

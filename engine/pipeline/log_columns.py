@@ -208,7 +208,7 @@ class ColumnFiller(NamedTuple):
     Attributes:
         names: the columns, in order; the task fills ``environment`` and ``path``.
         conditions: on any columns except those of ``decode``.
-        decoding: fills the columns of ``decode``, which are null without it.
+        decoding: fills the columns of ``decode``; None: these columns are null.
     """
 
     names: tuple[str, ...]

@@ -37,7 +37,7 @@ class LogRows:
         schema: the requested columns.
         conditions: conditions on rows.
         source: the name of the source in errors.
-        decode: the decoder; None for none.
+        decode: the decoder; None for no decoder.
 
     Raises:
         UsageError: the schema has an unknown column, or one of another type.

@@ -96,8 +96,8 @@ class LogStreamReader(DataSourceStreamReader):
         settle_worker()
         assert isinstance(partition, Ranges)
         for env, file, start, end, is_last in partition.ranges:
-            # Not a ``LogScan``, which refuses a start within an entry: the log may have been cut and written on after
-            # the last offset, and then the bytes up to the next entry are a row of damage.
+            # This is not a ``LogScan``, which refuses a start within an entry. The log may have been cut and continued
+            # after the last offset; then the bytes up to the next entry are a row of damage.
             with FileReader(DiskStorage(env), file, is_last=is_last) as reader:
                 yield from self._rows.batches(env, file.path, reader.entries(start, end))
 
@@ -147,5 +147,5 @@ def _check_whole(env: str, files: LogFiles, start: dict[str, int], end: dict[str
         file=f"{env}/{place}",
         found=found,
         consequence="entries may be missing",
-        hint="set failOnDataLoss to false to go on all the same, or begin with a new checkpoint",
+        hint="set failOnDataLoss to false to continue anyway, or begin with a new checkpoint",
     )

@@ -1,8 +1,8 @@
 """Derives limits of environments, databases and keys from conditions on rows of ``jerecords``.
 
 Spark tests every row against all conditions again, so limits may be wider than the conditions. Equality, IN and
-comparisons give limits, which must all hold; other conditions give none. Spark compares keys by their bytes, and so do
-databases without a comparator class; in other databases keys are not limited.
+comparisons give limits, which must all hold; other conditions give no limits. Spark compares keys by their bytes, and
+so do databases without a comparator class; in other databases keys are not limited.
 """
 
 from __future__ import annotations

@@ -2,12 +2,12 @@
 
 ``load`` takes one or more comma-separated paths or globs. Options:
 
-* ``db``: the database; by default all except JE's own. Environments without it are skipped; it is an error if none has
-  it.
+* ``db``: the database; by default all except JE's own. Environments without this database are skipped; it is an error
+  if no environment has it.
 * ``partitions``: number of key ranges for each database; by default one for each 64 MB of log. Each task recovers the
   environment in memory again, which takes no time after a checkpoint, and reads its range. If recovery has much to
-  read, after a crash, it is done once (``recovered_once``). If that is impossible, there are no more tasks than
-  processors, unless the ranges are large enough.
+  read, after a crash, it is done once (``recovered_once``). If a single recovery is impossible, there are no more tasks
+  than processors, unless the ranges are large enough.
 * ``pushDown``: ``true`` uses conditions on environment, db and key to limit the environments opened and the keys read
   (``record_limits``): one key of a large database is found by a search. Use the data frame of this ``load`` for one
   query only: Spark would apply the conditions of the first query to a second one.
@@ -172,7 +172,7 @@ class RecordSourceReader(DataSourceReader):
                         file=env,
                         found=opened.unseen,
                         consequence="records may be missing",
-                        hint=f'jetool verify {env} says what; .option("onDamage", "ignore") reads what recovery leaves',
+                        hint=f'jetool verify {env} shows it; .option("onDamage", "ignore") reads what recovery leaves',
                     )
                 names = [
                     name for name in opened.database_names(internal=self._db is not None) if self._db in (None, name)

@@ -41,8 +41,8 @@ class RecoveredView(NamedTuple):
     """How an environment is read.
 
     Attributes:
-        env: its directory.
-        end_lsn: where its log ends for this read; None for the real end.
+        env: the directory of the environment.
+        end_lsn: where the log ends for this read; None for the real end.
         cover: directory with the changes made by recovery; None if each task recovers.
     """
 
@@ -63,8 +63,8 @@ def recovered_once(env: str, end_lsn: int | None, least_bytes: int = _LEAST_BYTE
     """Recover an environment for all tasks, if recovery has much to read and there is a directory for the result.
 
     Arguments:
-        env: its directory.
-        end_lsn: where its log ends for this read; None for the real end.
+        env: the directory of the environment.
+        end_lsn: where the log ends for this read; None for the real end.
         least_bytes: how much recovery has to read for this to be worth it.
     """
     plain = RecoveredView(env, end_lsn, None)

@@ -1,8 +1,8 @@
 """The directory of one session, for logs of the JVM, shuffle files and the warehouse.
 
-It is removed when the session ends. A session that was killed leaves its directory behind, and the next session removes
-it. A file lock shows whether a directory is in use: its owner holds the lock, so a directory with a free lock has no
-owner.
+The directory is removed when the session ends. A session that was killed leaves its directory behind, and the next
+session removes it. A file lock shows whether a directory is in use: its owner holds the lock, so a directory with a
+free lock has no owner.
 """
 
 from __future__ import annotations

@@ -244,7 +244,7 @@ def _python(*, local: bool) -> dict[str, str]:
 
 
 def _spark_home() -> dict[str, str]:
-    """The Spark in the pyspark package, unless ``SPARK_HOME`` names one of the same version."""
+    """The Spark in the pyspark package, unless ``SPARK_HOME`` names a Spark of the same version."""
     import pyspark
 
     own = Path(pyspark.__file__).parent

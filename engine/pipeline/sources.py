@@ -1,4 +1,4 @@
-"""Registers the data sources of this package in a Spark session, that of jetool or of a notebook.
+"""Registers the data sources of this package in a Spark session of jetool or of a notebook.
 
 Example::
 

@@ -46,7 +46,7 @@ def require_new(directory: str) -> None:
             "the output directory is not empty",
             file=directory,
             consequence="nothing was written",
-            hint="name a new directory, or remove this one",
+            hint="name a new directory, or remove this directory",
         )
 
 
@@ -57,7 +57,7 @@ def new_directory(directory: str) -> Iterator[Path]:
     Remains of killed runs with the same target are removed.
 
     Raises:
-        RefusedError: the directory exists and is not empty. StorageError: it cannot be written.
+        RefusedError: the directory exists and is not empty. StorageError: the dataset cannot be written.
     """
     require_new(directory)
     target = Path(directory).absolute()
@@ -98,7 +98,7 @@ def write_tables(directory: str, tables: Mapping[str, ParquetTable]) -> None:
     """Write each table as ``directory/NAME.parquet``.
 
     Raises:
-        RefusedError: the directory exists and is not empty. StorageError: it cannot be written.
+        RefusedError: the directory exists and is not empty. StorageError: the dataset cannot be written.
     """
     import pyarrow.parquet as pq
 

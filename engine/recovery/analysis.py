@@ -1,7 +1,7 @@
 """The first walk of recovery over its part of the log (passes 1 to 6, R-REC-10 to R-REC-19).
 
 One forward walk collects the input of those passes: nodes, ends of transactions and rollbacks, MapLNs, and the extremes
-of the id sequences. Items of which there can be millions are kept in a few bytes each.
+of the id sequences. Items that can number millions are kept in a few bytes each.
 
 The hook receives every entry from CkptStart on. Entries that affect others, or belong to the replication stream, are
 passed one by one; all others are counted by type and file.

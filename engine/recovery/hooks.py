@@ -26,8 +26,8 @@ class RecoveryHook(Protocol):
     """Receives every entry from CkptStart on, and the effects of redo and undo on LNs.
 
     Attributes:
-        hears_all: if True, ``redone`` is called for every LN; otherwise plain insertions, which make nothing obsolete,
-            may be omitted, and plain updates summed up (``replaced``).
+        hears_all: if True, ``redone`` is called for every LN. Otherwise recovery may omit plain insertions, which make
+            nothing obsolete, and may report plain updates as sums (``replaced``).
     """
 
     @property
@@ -57,7 +57,7 @@ class RecoveryHook(Protocol):
         """Whether a version that an LN has replaced should be counted as obsolete; changes nothing.
 
         Arguments:
-            made_by: the LSN that made it obsolete: that of the LN, or of the Commit.
+            made_by: the LSN of the entry that made the version obsolete: the LN, or the Commit.
         """
 
     def replaced(self, file_number: int, versions: int, sized: int, size_bytes: int) -> None:

@@ -4,7 +4,7 @@ Order: end of log; last checkpoint; the INs of the mapping tree, then its MapLNs
 backwards; redo forwards. One forward walk collects the input of passes 1 to 6; the LN passes read the log again.
 
 All of this happens in memory: recovery writes nothing, sets no invisible bits and truncates no file (R-REC-7). The
-result lists the remaining changes on disk. An environment that is opened for writing makes them, and takes a
+result lists the remaining changes on disk. Opening an environment for writing makes these changes, and takes a
 checkpoint.
 
 Example (E-REC-1): ``100 CkptStart | 120 CkptEnd | 150 UPD K (T1, abort 50) | 200 Commit T1``: the walk begins at 100;
@@ -65,7 +65,7 @@ class Recovery:
             undo them instead, like a stand-alone open of JE.
         hook: receives every entry from CkptStart on.
         refuse_changed: refuse if there is no checkpoint and entries before the last file have changed (D-16).
-        keeper: evicts nodes; without it all nodes that are read stay in memory.
+        keeper: evicts nodes; None: all nodes that are read stay in memory.
         for_writing: the nodes will be logged, so no order of keys may be guessed.
         check_orders: check the orders of ``comparators`` against the nodes of their databases.
         read_ahead_bytes: minimum number of bytes to redo for which a worker process reads ahead; 0 for never.
@@ -121,7 +121,7 @@ class Recovery:
                 lsn=format_lsn(self._ctx.access.at_lsn),
                 found=str(error) or type(error).__name__,
                 consequence="LOG_INTEGRITY: the environment is not recovered",
-                hint="jetool verify says what is damaged; restore those files from a backup",
+                hint="jetool verify shows what is damaged; restore these files from a backup",
             )
             raise caused_by(damage, error) from error
 
@@ -220,7 +220,7 @@ class Recovery:
             try:
                 self._seen.run(self._listener)
             except Exception:
-                # If a checksum is wrong, raise that error instead: it is the cause of this one.
+                # If a checksum is wrong, raise that error instead: it is the cause of this error.
                 self._verify(SILENT)
                 raise
             if not any(worker.values()):

@@ -112,7 +112,7 @@ def is_provisional(raw: RawEntry, ckpt_end_lsn: int) -> bool:
 
 
 def logged_node(raw: RawEntry) -> tuple[LoggedNode, int]:
-    """The place and kind of a node entry, and the node's id (0 for old deltas, which have none)."""
+    """The place and kind of a node entry, and the node's id (0 for old deltas, which hold no id)."""
     if raw.type_number in OLD_DELTAS:
         delta = decode_old_delta(raw.body, raw.version)
         return LoggedNode(raw.lsn, raw.size, raw.type_number, raw.version, delta.db_id, False), 0
@@ -122,7 +122,7 @@ def logged_node(raw: RawEntry) -> tuple[LoggedNode, int]:
 
 
 def replay_root(ctx: TreeContext, db: DatabaseState, node: LoggedNode) -> bool:
-    """Install a root if it is newer than the one known (R-REC-21)."""
+    """Install a root if it is newer than the known root (R-REC-21)."""
     # The MapLN may have been logged after this root, or with it (R-REC-21).
     if db.root_lsn != NULL_LSN and db.root_lsn >= node.lsn:
         return False
@@ -143,7 +143,7 @@ def replay_node(
 
     Arguments:
         verified: whether its checksum was verified.
-        replayed: ids of the nodes that were put into slots so far, by LSN; this one is added.
+        replayed: ids of the nodes that were put into slots so far, by LSN; the id of this node is added.
     """
     head = _verified_head(ctx, logged) if verified else _head(ctx, logged.lsn)
     # Trees of v6 and v7 are ordered by main keys alone (je-log-format.md 12.2).
@@ -163,7 +163,7 @@ def replay_node(
     replayed[logged.lsn] = head.node_id
     kid = parent.kids[index]
     if kid is not None:
-        # Nodes read from the older version must not remain in memory in place of this one.
+        # Nodes read from the older version must not remain in memory in place of this version.
         drop_subtree(ctx, kid)
         parent.kids[index] = None
     parent.set_child_lsn(index, logged.lsn, logged.size)
@@ -189,7 +189,7 @@ def replay(
     verified: bool,
     keeper: CacheKeeper | None = None,
 ) -> None:
-    """Replay nodes in log order; either all are roots, or none is.
+    """Replay nodes in log order; either all of them are roots, or all of them are other nodes.
 
     Arguments:
         verified: whether all their checksums were verified.

@@ -115,13 +115,13 @@ class RedoBatch:
         self.replaced[file_of(lsn)] = versions + 1, sized + (1 if size_bytes else 0), total_bytes + size_bytes
 
     def take(self) -> tuple[dict[int, list[Redo]], int]:
-        """The records by database and their size; the batch holds none afterwards."""
+        """The records by database and their size; the batch holds no records afterwards."""
         taken = self.rows, self.size_bytes
         self.rows, self.records, self.size_bytes = {}, 0, 0
         return taken
 
     def take_replaced(self) -> Replaced:
-        """The replaced versions; the batch holds none afterwards."""
+        """The replaced versions; the batch holds no replaced versions afterwards."""
         taken, self.replaced = self.replaced, {}
         return taken
 

@@ -323,8 +323,8 @@ class RedoPass(LNPass):
     def _choose_runs(self, size_bytes: int) -> None:
         """Keep runs from now on if further batches do not fit into the cache.
 
-        A batch takes memory twice, while it waits and in the nodes. Once nodes have to be evicted for it, every further
-        batch would read and evict most of them again.
+        A batch takes memory twice, while it waits and in the nodes. Once nodes have to be evicted for a batch, every
+        further batch would read and evict most nodes again.
         """
         ctx, spill = self._ctx, self._ctx.spill
         is_full = ctx.used_bytes + 2 * size_bytes > self._budget_bytes

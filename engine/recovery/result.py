@@ -39,7 +39,7 @@ class TxnLsns:
         return self._chunks
 
     def setdefault(self, txn_id: int, lsn: int) -> None:
-        """Set the LSN of a transaction that has none yet."""
+        """Set the LSN of a transaction that has no LSN yet."""
         chunk = self._chunks.get(txn_id >> TXN_BITS)
         if chunk is None:
             chunk = self._chunks[txn_id >> TXN_BITS] = _NONE[:]

@@ -115,7 +115,7 @@ class RollbackTracker:
     """The rollback periods of a log.
 
     Arguments:
-        ckpt_start_lsn: CkptStart of the checkpoint where recovery begins; NULL_LSN if none exists.
+        ckpt_start_lsn: CkptStart of the checkpoint where recovery begins; NULL_LSN if there is no checkpoint.
 
     Attributes:
         periods: top-level periods, latest first.
@@ -132,7 +132,7 @@ class RollbackTracker:
         """Note a RollbackEnd read at ``lsn``; entries are registered latest first.
 
         Raises:
-            DamageError: it contradicts a later rollback.
+            DamageError: the entry contradicts a later rollback.
         """
         self._expect_registration(lsn)
         self._innermost(lsn, record.matchpoint_lsn, record.rollback_start_lsn, is_end=True)
@@ -143,7 +143,7 @@ class RollbackTracker:
         """Note a RollbackStart read at ``lsn``; entries are registered latest first.
 
         Raises:
-            DamageError: it contradicts a later rollback.
+            DamageError: the entry contradicts a later rollback.
         """
         self._expect_registration(lsn)
         period = self._innermost(lsn, record.matchpoint_lsn, lsn, is_end=False)
@@ -216,7 +216,7 @@ class RollbackTracker:
         if not self._path:
             return None
         period = self._path[-1]
-        # The period has a RollbackEnd already, and this one also comes after its RollbackStart (R-RB-12).
+        # The period has a RollbackEnd already, and this RollbackEnd also comes after its RollbackStart (R-RB-12).
         if is_end and lsn >= period.start_lsn:
             self._fail("two RollbackEnds in a row", lsn)
         if not is_end and lsn == period.start_lsn:

@@ -51,7 +51,7 @@ class LNPassParts(NamedTuple):
         result: the outcomes from pass 3; the passes add their results.
         legacy: duplicates of log versions 6 and 7.
         hook: called for every LN that is redone or undone.
-        keeper: evicts nodes. Without it all nodes stay in memory.
+        keeper: evicts nodes. None: all nodes stay in memory.
     """
 
     ctx: TreeContext

@@ -179,7 +179,7 @@ class GroupGate:
 
     @contextmanager
     def under(self, policy: AckPolicy) -> Iterator[None]:
-        """A block in which commits of this thread have another policy; used for the group's own database."""
+        """A block in which commits of this thread use the given policy; for changes of the group's own database."""
         self._of_thread.policy = policy
         try:
             yield
@@ -258,7 +258,7 @@ class GroupGate:
         """Wait for the acknowledgements of a commit.
 
         Raises:
-            InsufficientAcksError: they did not arrive in time.
+            InsufficientAcksError: the acknowledgements did not arrive in time.
         """
         vlsn = txn.end_vlsn
         with self._changed:
@@ -284,7 +284,7 @@ class GroupGate:
                         f"the commit at VLSN {vlsn} was not acknowledged by enough replicas",
                         expected=str(needed),
                         found=str(found),
-                        consequence="it stands on this node, and is lost if another one becomes master without it",
+                        consequence="it is in the log of this node, and is lost if a node without it becomes master",
                         hint="read it again when the replicas are back",
                     )
                 self._changed.wait(left)

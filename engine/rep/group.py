@@ -1,7 +1,7 @@
 """The members of a replication group, kept in the replicated database ``_jeRepGroupDB`` (je-log-format.md 11.4).
 
-Every node has the same copy, since changes are part of the stream. The first node creates the group; the master adds a
-member when it connects for the first time.
+Every node has the same copy of the group database, since its changes are part of the stream. The first node creates the
+group; the master adds a member when it connects for the first time.
 
 * A new group: the database, with id -257; the record of the group, its first member, the confirmation of the member,
   and the least release of JE, each in a transaction of its own, with the same VLSNs as in JE.
@@ -102,7 +102,7 @@ def form_group(env: Environment, group: str, node: str, host: str, port: int) ->
     """Create a group of one member in a replicated environment without a group, as JE does; the node then leads it.
 
     Arguments:
-        group, node: their names, at most 255 bytes.
+        group, node: names of the group and of the node, at most 255 bytes each.
         host, port: where the other members will find this node.
 
     Raises:
@@ -134,7 +134,7 @@ def form_group(env: Environment, group: str, node: str, host: str, port: int) ->
 
 
 def may_form(engine: Engine, node: str) -> bool:
-    """Whether the environment has nothing of a group, except one that this node began to create before a crash."""
+    """Whether the environment holds no group, except a group that this node began to create before a crash."""
     members = committed_members(engine)
     return members is None or all(member.name == node and not member.quorum_ack for member in members.nodes)
 

@@ -48,7 +48,7 @@ class Outflow:
         return self._reader.next_vlsn
 
     def next_batch(self, timeout_ms: int, most_bytes: int, most_entries: int) -> list[LoggedEntry]:
-        """The entries available now or within the given time; empty if there are none.
+        """The entries available now or within the given time; empty if no entry arrives.
 
         Raises:
             DamageError: the log is damaged. JetoolError: the environment can no longer be read.

@@ -90,7 +90,7 @@ class GetRequest(NamedTuple):
 
     Attributes:
         vlsn: the VLSN that the node must have replayed; 0: do not wait.
-        wait_ms: how long to wait for it.
+        wait_ms: how long to wait for the VLSN.
     """
 
     database: str
@@ -127,7 +127,7 @@ class RecordHost(Protocol):
 
     @property
     def environment(self) -> Environment:
-        """The environment of the node; raises an error while there is none."""
+        """The environment of the node; raises an error while no environment is open."""
 
     def status(self) -> NodeStatus:
         """The state that the node reports."""
@@ -181,8 +181,8 @@ def _told(env: Environment) -> Iterator[Transaction]:
     """A transaction that reports to its caller that it was committed, even if a later step fails.
 
     Raises:
-        CommittedError: the transaction was committed before the error. InsufficientAcksError: it was committed, but the
-            group does not have it yet.
+        CommittedError: the transaction was committed before the error. InsufficientAcksError: the write was committed,
+            but the group does not have it yet.
     """
     txn = env.begin()
     try:

@@ -1,8 +1,8 @@
 """The client of ``engine.rep.records``: sends one request to a running node, and returns the result.
 
 A write sent to a node that is not the master is forwarded, once, to the master that this node names. If the connection
-ends between a write and its answer, or the answer is invalid, it is unknown whether the write was committed. This is a
-separate error, so that no script treats it as a refusal.
+ends between a write and its answer, or the answer is invalid, it is unknown whether the write was committed. This case
+has an error of its own, so that no script treats it as a refusal.
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class Replay:
     def sync(self) -> int:
         """Make everything durable and wake waiting readers; returns the last VLSN."""
         if self._unsynced:
-            # Sync before readers are woken: entries that they see must survive a crash.
+            # Sync before readers are woken: entries that readers see must survive a crash.
             self._engine.sync()
             self._unsynced = False
         with self._arrived:
@@ -219,5 +219,5 @@ class Replay:
             file=self._engine.home,
             found=found,
             consequence="the node has parted from its master, and replays nothing more",
-            hint="compare the nodes with jetool diff; jetool node run --restore copies the master's files anew",
+            hint="compare the nodes with jetool diff; jetool node run --restore copies the master's files again",
         )

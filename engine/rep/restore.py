@@ -71,7 +71,7 @@ def _move(storage: Storage, old: str, new: str) -> None:
             if path:
                 storage.make_directory(path)
     storage.rename(old, new)
-    # The new name is created before the old one is removed: a crash between leaves two names, never none.
+    # The new name is created before the old name is removed: a crash in between leaves two names, never no name.
     storage.sync_directory(directory)
     storage.sync_directory(old.rpartition("/")[0])
 

@@ -198,7 +198,7 @@ def truncate_at(storage: Storage, lsn: int, listener: Listener = SILENT) -> list
     found = list_log_files(storage).files
     cut = next((file for file in found if file.number == file_of(lsn)), None)
     if cut is None or offset_of(lsn) > cut.size_bytes:
-        raise DamageError("the log has no such place to be cut at", file=storage.root, lsn=format_lsn(lsn))
+        raise DamageError("the log cannot be cut at this place", file=storage.root, lsn=format_lsn(lsn))
     kept = []
     for file in reversed(found):
         if file.number > cut.number:

@@ -23,11 +23,11 @@ class ReplicaProgress(NamedTuple):
 
 
 class NodeStatus(NamedTuple):
-    """What a node says of itself.
+    """The state that a node reports about itself.
 
     Attributes:
         role: master, replica, or unknown while it searches for the master.
-        master: address of its known master, or empty.
+        master: address of the master that the node knows, or empty.
         dtvlsn: the highest VLSN known to be durable on a majority.
     """
 

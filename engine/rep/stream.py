@@ -9,8 +9,8 @@ Rules (je-log-format.md 7.6, R-SYNC-2, R-SYNC-30):
   log their own.
 * Readers skip invisible entries, whose VLSNs are reused after the rollback. JE leaves rolled-back Matchpoints visible;
   they are recognised by the following RollbackStart, and skipped too. In the remaining stream every VLSN is one more
-  than the previous; anything else is damage. A file may be missing in between: the cleaner may delete files without
-  entries of the stream.
+  than the previous VLSN; anything else is damage. A file may be missing in between: the cleaner may delete files
+  without entries of the stream.
 
 Example: ``UPD_LN_TX 0x0/0x6f9 VLSN 5 txn -13 abort_lsn 0x0/0x67b prior_size 91`` is sent as flags 0, flags2 0, database
 -257, transaction -13, key and data.
@@ -207,7 +207,7 @@ def form_of(raw: RawEntry) -> StreamEntry:
             lsn=format_lsn(raw.lsn),
             found=str(error),
             consequence="the stream cannot be read on, nor compared",
-            hint="run jetool verify; restore this node from another one",
+            hint="run jetool verify; restore this node from another node",
         ) from error
 
 
@@ -221,7 +221,7 @@ def raw_at(engine: Engine, vlsn: int) -> RawEntry:
     """The visible entry at a VLSN of the range.
 
     Raises:
-        NotFoundError: the VLSN is not in the range. DamageError: it is not in the log.
+        NotFoundError: the VLSN is not in the range. DamageError: the entry is not in the log.
     """
     reader = StreamReader(engine, vlsn)
     try:

@@ -1,8 +1,8 @@
 """Syncup: where replica and master agree, and how the replica goes back there (R-SYNC-3 to 6, je-behaviour.md 7.3).
 
-The replica requests the entry at its last sync-able VLSN (Commit, Abort, Matchpoint) and goes back from one sync-able
-entry to the previous one, until master and replica have the same. It records the entries that it passes, since commits
-beyond the matchpoint would be lost.
+The replica requests the entry at its last sync-able VLSN (Commit, Abort, Matchpoint), then at earlier sync-able VLSNs,
+until master and replica have the same entry. It records the entries that it passes, since commits beyond the matchpoint
+would be lost.
 
 =====  =====  =======  ====================================================================
 T      S      M        action (T lastTxnEnd, S lastSync of the replica, M matchpoint)
@@ -108,7 +108,7 @@ class LogSurplus(NamedTuple):
 
     Attributes:
         commits: latest first.
-        deleted_files: it has a CkptEnd after which files were deleted.
+        deleted_files: this part has a CkptEnd after which files were deleted.
         gap: the log has a gap there, or cannot be read back to the matchpoint.
     """
 

@@ -2,7 +2,7 @@
 
 * ``explanation``: known messages in pasted exceptions and log files of applications
 * ``history``: an environment as it was at a point of its log, and the oldest such point
-* ``je_notes``: what JE needs besides an intact log, or would refuse
+* ``je_notes``: what JE needs besides an intact log, and what it would refuse
 * ``messages``: known messages of JE and Derby: cause, risk, next command
 * ``missing_files``: log files that are missing or cut short, and the data that only they held
 * ``pasted``: pasted text, divided into incidents

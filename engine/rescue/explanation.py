@@ -97,14 +97,14 @@ class ExplainedMessage:
     """One message, and the values named in its occurrences.
 
     Attributes:
-        word: the word by which it was recognised; for an unknown one its class or code.
-        known: the row of the table, None for an unknown one.
+        word: the word by which the message was recognised; for an unknown message its class or code.
+        known: the row of the table; None for an unknown message.
         environment: the state of the environment afterwards; None if unknown.
         others: words of other messages in the same exceptions that did not decide.
         count: number of occurrences.
         first_line, last_line: numbers of lines, from 1.
         sample: the first text with the message.
-        weak: it was recognised by its text only, and no program is named near it.
+        weak: the message was recognised by its text only, and no program is named near it.
         lsns, vlsns, txns, releases: values named in the lines, each once and in order.
     """
 

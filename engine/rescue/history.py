@@ -49,7 +49,7 @@ def lost_at(view: Storage, listener: Listener = SILENT) -> dict[int, LostFile] |
 
 
 def horizon_of(storage: Storage, files: LogFiles, listener: Listener = SILENT) -> int | None:
-    """The oldest end of a checkpoint from which on every needed file exists; None if not even the last has all."""
+    """The oldest end of a checkpoint from which on every needed file exists; None if the last one lacks a file."""
     ends = [
         item.lsn + item.total_bytes
         for item in scan_log(storage, files).entries()
@@ -71,7 +71,7 @@ def _beyond(storage: Storage, files: LogFiles, point: Point, cut: Cut, listener:
         f"files that were in use at {point.text} have been deleted since",
         file=storage.root,
         lsn=format_lsn(cut.end_lsn),
-        consequence="what would be shown is not whole",
+        consequence="the output would be incomplete",
         hint="a backup of then has them"
         if horizon is None
         else f"the oldest point for which every file is there is lsn:{format_lsn(horizon)}",

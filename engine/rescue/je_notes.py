@@ -1,4 +1,4 @@
-"""What JE needs besides an intact log, or would refuse.
+"""What JE needs besides an intact log, and what it would refuse.
 
 The databases are those of the last checkpoint; only logs of JE 3 and 4 are recovered for reading them. Unreadable parts
 give no note, since ``verify`` finds damage.
@@ -53,7 +53,7 @@ CLASSES: Final = Rule(
     NOTE,
     "databases are ordered by Java classes",
     "JE opens these databases only where the classes are on its class path",
-    "open them with the application's class path; jetool-orders(7) tells which orders jetool knows",
+    "open them with the application's class path; jetool-orders(7) lists the orders that jetool knows",
 )
 RULES: Final = (PRE_UPGRADE, DISK_FULL, CLASSES)
 

@@ -2,7 +2,7 @@
 
 A gap in the numbers proves nothing: the cleaner deletes files in any order. A file is *missing* if a tree leads into
 it, or if recovery has to read it; else it was *cleaned*. If recovery refuses, the trees in the log are walked
-(``engine.rescue.salvage.trees``). If damage prevents that too, a file without known references is *unknown*.
+(``engine.rescue.salvage.trees``). If damage prevents this walk too, a file without known references is *unknown*.
 
 Three things are lost with a file:
 
@@ -69,8 +69,8 @@ class AbsentFile(NamedTuple):
     Attributes:
         state: of ``STATES``.
         in_recovery: recovery has to read it.
-        nodes, records: numbers of references to nodes and records in it.
-        first_db: a database of these references; empty without any.
+        nodes, records: numbers of references to nodes and records in the file.
+        first_db: a database with such a reference; empty if there is no reference.
     """
 
     number: int
@@ -82,7 +82,7 @@ class AbsentFile(NamedTuple):
 
 
 class LostKey(NamedTuple):
-    """A record whose newest version was in such a file.
+    """A record whose newest version was in a missing file.
 
     Attributes:
         older: the LSN of an older version that exists.
@@ -97,10 +97,10 @@ class LostKey(NamedTuple):
 
 
 class LostSubtree(NamedTuple):
-    """A part of a tree whose root node was in such a file.
+    """A part of a tree whose root node was in a missing file.
 
     Attributes:
-        low, high: its key range, from ``low`` on and below ``high``; None: no bound.
+        low, high: the key range, from ``low`` on and below ``high``; None: no bound.
         lsn: where the node was logged.
         level: 1 for a BIN.
         records: estimated number of records.
@@ -301,7 +301,7 @@ class _Walk:
         return spill.peek(db, lsn) if kid is None and is_spilled(lsn) and spill is not None else kid
 
     def _read(self, db: DatabaseState, lsn: int) -> IN | int:
-        """A node; or, if it cannot be read, the needed LSN in a missing file, NULL_LSN without one."""
+        """A node; if it cannot be read, the needed LSN in a missing file, or NULL_LSN if there is another cause."""
         if self._absent.holds(lsn):
             return lsn
         try:

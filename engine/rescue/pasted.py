@@ -55,7 +55,7 @@ class Text:
     Attributes:
         number: number of its first line, from 1.
         lines: the lines.
-        thrown_by: the uppermost following frame outside of Java itself; empty without one.
+        thrown_by: the uppermost following frame outside of Java itself; empty if there is no such frame.
     """
 
     def __init__(self, number: int, line: str) -> None:

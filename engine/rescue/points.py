@@ -16,7 +16,7 @@ Abort, the RollbackEnd of a rollback, a record without a transaction, or a CkptE
 between it and the end before it. Recovery gives the same result, since it would undo a transaction that is open at the
 point.
 
-A rollback has marked the entries after its matchpoint invisible, and only RollbackStart and RollbackEnd say why. A cut
+A rollback has marked the entries after its matchpoint invisible, and only RollbackStart and RollbackEnd show why. A cut
 between matchpoint and RollbackEnd would leave unexplained invisible entries, so it goes back to the matchpoint.
 
 Example: ``100 INS T1 | 200 Commit T1 | 300 INS T2 | 400 CkptStart | 500 CkptEnd | 600 Commit T2``: lsn:500 and lsn:600
@@ -65,7 +65,8 @@ COMMITS: Final = "commits"
 MATCHPOINT: Final = "matchpoint"
 KINDS: Final = (LSN, VLSN, TIME, TXN, COMMITS, MATCHPOINT)
 _IN_TXN: Final = LNS & TRANSACTIONAL
-# Types of plain entries that matter for finding an end: a log may end there, or a following CkptEnd is no end.
+# Types of plain entries that matter for finding an end: a log may end at such an entry, or the entry rules out a
+# following CkptEnd as an end.
 _NOTED: Final = TXN_ENDS | PLAIN_LNS | _IN_TXN
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -76,7 +77,7 @@ class Point(NamedTuple):
     Attributes:
         kind: of ``KINDS``.
         value: an LSN, a VLSN, ms since 1970, an id, a number of Commits; 0 for a matchpoint.
-        text: its original text.
+        text: the text that was parsed.
     """
 
     kind: str
@@ -118,7 +119,7 @@ class Cut(NamedTuple):
         end_lsn: the first byte to remove.
         last_lsn, last_type: the last entry that is kept.
         asked_lsn: position of the point itself: the first byte after the part that it keeps.
-        snapped: why the cut is not at the point; empty if it is.
+        snapped: why the cut is not at the point; empty if it is at the point.
         log_end_lsn: where the log ends now.
     """
 
@@ -368,7 +369,7 @@ class _Walk:
             file=storage.root,
             expected=self._point.text,
             found=found,
-            hint="jetool info shows how far the log goes; jetool txns and jetool vlsn map what is in it",
+            hint="jetool info shows the end of the log; jetool txns and jetool vlsn map show its content",
         )
 
 

@@ -65,11 +65,11 @@ class SpaceFile(NamedTuple):
 
     Attributes:
         path: relative to the environment.
-        size_bytes: its length.
+        size_bytes: length of the file.
         state: of ``STATES``.
-        counted: counted bytes of its entries; None if unknown.
-        obsolete, expired: parts of these; expired bytes may be in both.
-        reason: why it is kept.
+        counted: counted bytes of the entries in the file; None if unknown.
+        obsolete, expired: parts of the counted bytes; expired bytes may be in both parts.
+        reason: why the file is kept.
         exact: recounted, so that obsolete bytes do not include expired ones.
     """
 

@@ -56,9 +56,9 @@ class CutContent(NamedTuple):
         entries, size_bytes: totals; damage counts only in bytes.
         commits, aborts: numbers of transactions that ended there.
         records: by database, number of visible records written there, whatever the fate of their transactions.
-        first_vlsn, last_vlsn: first and last VLSN of visible entries; NULL_VLSN without any.
+        first_vlsn, last_vlsn: first and last VLSN of visible entries; NULL_VLSN if no entry has a VLSN.
         first_commit, last_commit: None without a Commit.
-        dtvlsn: the highest durable VLSN that a transaction end there names; 0 without one.
+        dtvlsn: the highest durable VLSN that a transaction end there names; 0 if none is named.
         durable: number of Commits up to that VLSN, which a majority of the group has.
         after_damage: number of Commits after damage in the last file: recovery does not see them, salvage does.
     """
@@ -85,9 +85,9 @@ class TruncationPlan(NamedTuple):
         content: what goes.
         cut_file: the file that the log will end in.
         removed: files after it.
-        last_vlsn: the last VLSN that is kept; NULL_VLSN without one.
+        last_vlsn: the last VLSN that is kept; NULL_VLSN if no VLSN is kept.
         rejoins: whether a replicated node can rejoin its group: ``YES``, or ``BY_RESTORE`` if no place is left at which
-            its stream and another one can be compared; None without replication.
+            the streams of two nodes can be compared; None without replication.
         token: see the module docstring.
     """
 
@@ -109,8 +109,8 @@ def plan_truncation(storage: Storage, point: Point, listener: Listener = SILENT)
     """Plan a truncation; nothing is changed.
 
     Raises:
-        NotFoundError: no such point. RefusedError: no transaction ends before it, the rest would be incomplete, or
-            there is a restore marker.
+        NotFoundError: no such point. RefusedError: no transaction ends before the point, the rest would be incomplete,
+            or there is a restore marker.
         UnsupportedError, StorageError: a file cannot be read.
     """
     files = list_log_files(storage)
@@ -175,7 +175,7 @@ def _require_whole(
             lsn=format_lsn(cut.end_lsn),
             found=str(error),
             consequence="nothing was changed",
-            hint="name a later point, or put a backup of that time in its place",
+            hint="name a later point, or use a backup of that time instead",
         ) from error
     if files.missing() or files.files[0].number:
         _require_files(view, cut, listener)
@@ -194,8 +194,8 @@ def _require_files(view: Storage, cut: Cut, listener: Listener) -> None:
             file=view.root,
             lsn=format_lsn(cut.end_lsn),
             found=f"{first.first_db} leads to {format_lsn(first.first_lsn)} in {log_file_name(number)}",
-            consequence="what would be left is not whole; nothing was changed",
-            hint="name a later point; a backup that has those files can be restored to this one",
+            consequence="the remaining log would be incomplete; nothing was changed",
+            hint="name a later point; a backup that has these files can be restored to this point",
         )
 
 

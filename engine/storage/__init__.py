@@ -12,7 +12,7 @@ Also here:
 * ``truncated_view``: a view of a storage in which files are shorter or missing, as the environment was earlier
 * ``repair_audit``: does an interrupted repair explain the current files? If not, another program has written since
 * ``journal``: the journal of a repair: the old bytes, the written bytes, and the progress of the repair
-* ``overlay``: storages on top of another one: all operations are passed on, or changes stay in memory
+* ``overlay``: storages on top of another storage: all operations are passed on, or changes stay in memory
 * ``posix_locks``: POSIX range locks on single bytes of files, as a JVM takes them
 * ``remote``: files at a URL, through fsspec, for directories of backups
 * ``room``: checks that a disk has room for the output of a command

@@ -3,7 +3,7 @@
 Reads see the changes; the storage below is used only for reading and for the locks of readers. A file is copied before
 its first change, and a new file is created only in the directory, so memory does not grow with the changes. Log files
 below that appear or grow later are not visible: the cover shows one moment. The list of visible files is stored in a
-file of the directory that is written last; a directory without it is not a valid cover.
+file of the directory that is written last; a directory without this list is not a valid cover.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _COPIED_BYTES: Final = 1 << 20
 
 
 class CoverStorage(WrappedStorage):
-    """A storage whose changes are stored in another one.
+    """A storage whose changes are stored in another storage.
 
     Arguments:
         base: the storage below.

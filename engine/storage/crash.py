@@ -132,7 +132,7 @@ class CrashStorage(WrappedStorage):
         return dict(self._durable), list(self._changes)
 
     def image_of(self, path: str) -> bytes:
-        """The durable content of a file; empty if none exists."""
+        """The durable content of a file; empty if the file has no durable content."""
         return self._durable.get(path, b"")
 
     def contents(self) -> dict[str, bytes]:
@@ -145,7 +145,7 @@ class CrashStorage(WrappedStorage):
         """Count an operation; stop at the chosen one.
 
         Raises:
-            SimulatedCrashError: it is the chosen operation, or a later one.
+            SimulatedCrashError: the operation is the chosen operation, or a later operation.
         """
         if self._listener is not None:
             self._listener(kind, path)

@@ -88,7 +88,7 @@ class DiskStorage:
         try:
             os.mkdir(self._full(path))
         except FileExistsError:
-            # Another process may have created it meanwhile, which is fine.
+            # Another process may have created the directory meanwhile, which is fine.
             if not os.path.isdir(self._full(path)):
                 raise StorageError(
                     f"cannot make {self._name(path)}: a file is in the way", file=self._name(path)

@@ -34,7 +34,7 @@ class MemoryStorage:
         if not self._is_directory(path):
             raise self._absent(path)
         prefix = f"{path}/" if path else ""
-        # Of a path below a subdirectory, only the first component is a name in this directory.
+        # Only the first component of a path below a subdirectory is a name in this directory.
         below = [p[len(prefix) :] for p in (*self._files, *self._directories) if p and p.startswith(prefix)]
         return sorted({p.split("/", 1)[0] for p in below if p})
 

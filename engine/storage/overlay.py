@@ -1,4 +1,4 @@
-"""Storages on top of another one.
+"""Storages on top of another storage.
 
 A ``WrappedStorage`` passes all operations to the storage below, and subclasses override the operations that concern
 them. Fault rules, counted stops, crash images and saved bytes are such storages.
@@ -15,7 +15,7 @@ from engine.storage.base import Lock, ReadFile, Stat, Storage, WriteFile
 
 
 class WrappedStorage:
-    """A storage that passes every operation to the one below.
+    """A storage that passes every operation to the storage below.
 
     Arguments:
         base: the storage below.
@@ -64,7 +64,7 @@ class WrappedStorage:
 
 
 class WrappedFile:
-    """A file that passes every operation to the one below.
+    """A file that passes every operation to the file below.
 
     Arguments:
         file: the file below.

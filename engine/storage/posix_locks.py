@@ -53,7 +53,7 @@ class _LockedFile:
         self.writable = -1
 
     def handle(self, path: str, *, exclusive: bool) -> int:
-        """A descriptor for a lock; a new one is opened if none of the existing ones is suitable."""
+        """A descriptor for a lock; a new descriptor is opened if no existing descriptor is suitable."""
         if self.writable >= 0 or (self.handles and not exclusive):
             return self.writable if exclusive else self.handles[0]
         opened = os.open(path, os.O_RDWR if exclusive else os.O_RDONLY)
@@ -73,7 +73,7 @@ class _LockedFile:
 
 _locked: Final[dict[tuple[int, int], _LockedFile]] = {}
 _guard: Final = threading.Lock()
-# A child process has none of its parent's locks.
+# A child process does not inherit its parent's locks.
 os.register_at_fork(after_in_child=_locked.clear)
 
 
@@ -105,7 +105,7 @@ def take(path: str, byte: int, *, exclusive: bool) -> PosixLock:
     """Lock one byte of an existing file without waiting.
 
     Raises:
-        BlockedError: a lock of this process or another one conflicts.
+        BlockedError: a lock of this process or of another process conflicts.
         OSError: the file cannot be opened or locked.
     """
     with _guard:
@@ -135,8 +135,8 @@ def take(path: str, byte: int, *, exclusive: bool) -> PosixLock:
 
 
 def holder_of(path: str, byte: int) -> int | None:
-    """The pid of another process that holds a lock on the byte; 0 if the system does not report it; None if there is
-    none.
+    """The pid of another process that holds a lock on the byte; 0 if the system does not report it; None if the byte is
+    free.
     """
     with _guard:
         try:

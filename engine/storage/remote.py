@@ -212,7 +212,7 @@ class _NoLock:
 
 
 def _modified_ms(found: dict[str, Any]) -> int:
-    """The time of the last change, under any of the names that drivers use; 0 if none exists."""
+    """The time of the last change, under any of the names that drivers use; 0 if the driver gives no time."""
     for name in ("mtime", "LastModified", "last_modified", "created"):
         value = found.get(name)
         if isinstance(value, datetime):

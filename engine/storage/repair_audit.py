@@ -1,9 +1,9 @@
 """Does an interrupted repair explain the current files? If not, another program has written since.
 
-Between two of its steps a repair, or its undo, leaves files in which every byte is either the old one or one that the
-repair wrote. This holds however the run ended: killed, or by a power failure, after which any part of the unsynced data
-may be missing. The journal has both versions. A byte that is neither, a log file longer than the repair made it, or an
-additional log file was written by another program, which may have been told that its data is durable.
+Between two of its steps a repair, or its undo, leaves files in which every byte is either the old byte or a byte that
+the repair wrote. This holds however the run ended: killed, or by a power failure, after which any part of the unsynced
+data may be missing. The journal has both versions. A byte that is neither, a log file longer than the repair made it,
+or an additional log file was written by another program, which may have been told that its data is durable.
 
 Zeros are always accepted: a write of the repair may be lost although a write to a later place in the file survived.
 """
@@ -26,13 +26,13 @@ class _File(NamedTuple):
 
 
 def unexplained(storage: Storage, backup: Storage, manifest: dict[str, object], places: list[Place]) -> str | None:
-    """The path of a file to which another program has written; None if none exists.
+    """The path of a file to which another program has written; None if there is no such file.
 
     Arguments:
         storage: the directory of the environment or database.
         backup: the backup directory.
-        manifest: its manifest.
-        places: the entries of its journal.
+        manifest: the manifest of the repair.
+        places: the entries of the journal.
     """
     files = _by_file(places)
     before = manifest.get("before")

@@ -31,7 +31,7 @@ class Access(NamedTuple):
 
 
 def access_of(env: str) -> Access:
-    """The permissions and the owner of an environment; without one, the defaults of the process."""
+    """The permissions and the owner of an environment; without an environment, the defaults of the process."""
     try:
         found = os.stat(env)
     except OSError:
@@ -90,7 +90,7 @@ class DirectoryBeside(DiskStorage):
 
     Arguments:
         root: the directory.
-        env: the environment that it belongs to.
+        env: the environment that the directory belongs to.
     """
 
     __slots__ = ("_env",)

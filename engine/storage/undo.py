@@ -51,8 +51,8 @@ def undo(storage: Storage, backup: Storage, *, force: bool = False) -> int:
         backup: the backup directory.
         force: continue even if another program has written since.
 
-    Raises: NotFoundError without a journal; DamageError if it or the manifest is invalid; without ``force``
-    RefusedError if the files were changed since.
+    Raises: NotFoundError if there is no journal; DamageError if the journal or the manifest is invalid; without
+    ``force`` RefusedError if the files were changed since.
     """
     manifest = read_manifest(backup)
     state = manifest.get("state")
@@ -140,7 +140,7 @@ def _require_ours(storage: Storage, backup: Storage, manifest: dict[str, object]
         raise RefusedError(
             "files were changed since the run that would be undone",
             file=f"{storage.root}/{changed}",
-            consequence="what was written since would be lost, and old and new bytes mixed up; nothing was changed",
+            consequence="later writes would be lost, and old and new bytes mixed up; nothing was changed",
             hint=f"work on a copy: undo --force takes back all the same; without {MARKER} the files count as they are",
         )
 
@@ -163,7 +163,7 @@ def _require_room(storage: Storage, places: list[Place]) -> None:
 
 
 def _changed(storage: Storage, manifest: dict[str, object]) -> str | None:
-    """A file that differs from the state after a finished repair; None if none exists."""
+    """A file that differs from the state after a finished repair; None if there is no such file."""
     files, after = manifest.get("files"), manifest.get("after")
     if not isinstance(files, dict):
         return MANIFEST

@@ -10,8 +10,8 @@ A ``RecordVersion`` is a version that a slot holds, held, or will hold again. Re
 undo returns to them, a transaction remembers those that it has replaced, and a rollback to a matchpoint chooses among
 them.
 
-``redo_sorted`` redoes many LNs of one database at once, in key order. The result is the same as that of a call of
-``redo_ln`` (which has the rules) for each LN. It is several times faster since a BIN is searched once for all the keys
+``redo_sorted`` redoes many LNs of one database at once, in key order. The result is the same as after a call of
+``redo_ln``, which has the rules, for each LN. It is several times faster since a BIN is searched once for all the keys
 that it covers, each search begins after the previous slot, and a plain version costs only a tuple. Example: keys ``b``,
 ``d``, ``m`` and a BIN that covers everything below ``k``: one descent for ``b`` and ``d``, one for ``m``.
 """
@@ -48,12 +48,12 @@ class RecordVersion(NamedTuple):
     Attributes:
         lsn: LSN of its LN; NULL_LSN if there was no record.
         size: size of that entry in bytes; 0 if not known.
-        key: its key, if the database allows keys to change; None otherwise.
-        data: its data if embedded; None if it has to be read at the LSN.
+        key: key of the record, if the database allows keys to change; None otherwise.
+        data: data of the record if embedded; None if it has to be read at the LSN.
         expiration: days, or negative hours; 0 for none.
         vlsn: VLSN of an embedded version, else NULL_VLSN.
-        known_deleted: it is a final deletion.
-        pending_deleted: it is a deletion whose transaction may be open, or which a later step may undo.
+        known_deleted: the version is a final deletion.
+        pending_deleted: the version is a deletion whose transaction may be open, or which a later step may undo.
         times: times of an embedded version, since v19.
         tombstone: the record stands for a deleted one (since v19).
     """
@@ -174,7 +174,7 @@ def _refuse_guess(db: DatabaseState) -> None:
     """Refuse an operation that needs the order of a database, if it is only learned and must not be guessed.
 
     Raises:
-        UnknownOrderError: it is only learned, and guessing is not allowed.
+        UnknownOrderError: the order is only learned, and guessing is not allowed.
     """
     learned = db.order.learned
     if learned is not None and not learned.may_guess:
@@ -331,7 +331,7 @@ def redo_sorted(
     bound: Key | None = None
     at = 0
     for key, lsn, size, leaf in batch:
-        # The key is beyond the node: between two nodes none is in use, and ``keep_room`` may evict.
+        # The key is beyond the node. Between two nodes no node is in use, so ``keep_room`` may evict.
         if node is None or (bound is not None and key >= bound):
             if node is not None:
                 ctx.account(node)
@@ -356,7 +356,7 @@ def redo_sorted(
         at = bisect_left(keys, key, at)
         if at < len(keys) and keys[at] == key:
             tree_lsn = node.lsns[at]
-            # The same test as in ``redo_ln``; without it redo would not be idempotent (R-REC-58).
+            # The same test as in ``redo_ln``; without this test redo would not be idempotent (R-REC-58).
             if lsn > tree_lsn or tree_lsn == NULL_LSN:
                 _put(node, at, key, True, lsn, size)
             continue

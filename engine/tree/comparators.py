@@ -139,6 +139,6 @@ def find_order(name: str) -> SortKey:
         # The package may raise anything; the error must name the order.
         raise UsageError(f"the order {name!r} cannot be loaded", found=f"{type(error).__name__}: {error}") from error
     if not callable(sort_key):
-        raise UsageError(f"the order {name!r} is no function", found=type(sort_key).__name__)
+        raise UsageError(f"the order {name!r} is not a function", found=type(sort_key).__name__)
     loaded: SortKey = sort_key
     return loaded

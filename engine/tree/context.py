@@ -39,7 +39,7 @@ class NodeIds:
 
 
 class SlotLocks(Protocol):
-    """Tells whether a transaction has a record version locked."""
+    """Shows whether a transaction has a record version locked."""
 
     def is_locked(self, lsn: int) -> bool:
         """Whether any transaction holds a lock on it."""
@@ -70,7 +70,7 @@ class TreeContext:
         max_embedded: largest data, in bytes, that is embedded in a BIN.
         delta_percent: je.tree.binDelta.
         blind_puts: je.tree.binDeltaBlindPuts: deltas get bloom filters.
-        locks: tells which record versions are locked; None while there are no transactions.
+        locks: shows which record versions are locked; None while there are no transactions.
         spill: the scratch file for changed nodes that exceed the cache while nothing can be logged; None otherwise.
         root_logged: writes the MapLN of a database whose root has grown by a level (R-TREE-11).
         splits_watch: called for splits.
@@ -78,7 +78,7 @@ class TreeContext:
             (``engine.format.versions``).
         used_bytes: estimated memory of all nodes.
         expiring: counts expiring bytes; None while they are not counted.
-        may_be_extinct: tells whether a record whose file is gone may have been discarded, so that it is not missing
+        may_be_extinct: returns whether a record whose file is gone may have been discarded, so that it is not missing
             (R-CLN-53).
         ticks: counts searches; a node stores the number of the last search that used it.
     """

@@ -41,7 +41,7 @@ class DatabaseState:
     """One database in memory.
 
     Attributes:
-        impl: its persistent state without the root.
+        impl: persistent state of the database, without the root.
         name: from the MapLN (since v16) or the naming tree; None while unknown.
         root: the root node if it is in memory; see ``engine.tree.in_node.root_in_memory``.
         root_lsn: last logged LSN of the root; NULL_LSN if it was never logged.
@@ -49,7 +49,7 @@ class DatabaseState:
         transactional: operations without a transaction get one of their own.
         dirty: the MapLN has to be written again.
         deleted: the database was removed.
-        old_duplicates: it holds duplicates in the form of v6 and v7.
+        old_duplicates: the database holds duplicates in the form of v6 and v7.
         unlogged_splits: nodes were split in recovery, where nothing could be logged.
     """
 
@@ -82,7 +82,7 @@ class DatabaseState:
         """Check that one of JE's internal databases has no impossible properties.
 
         Raises:
-            DamageError: it has the flag for sorted duplicates, or a comparator.
+            DamageError: the database has the flag for sorted duplicates, or a comparator.
         """
         impl = self.impl
         if self.internal and (impl.flags & DUPLICATES or impl.btree_comparator or impl.duplicate_comparator):
@@ -91,7 +91,7 @@ class DatabaseState:
                 expected="a database without either",
                 found=f"flags {impl.flags:#x}",
                 consequence="its keys cannot be read",
-                hint="jetool verify says what is damaged; restore the file from a backup",
+                hint="jetool verify shows what is damaged; restore the file from a backup",
             )
 
     @property
@@ -111,12 +111,12 @@ class DatabaseState:
 
     @property
     def has_root(self) -> bool:
-        """Whether there is a tree."""
+        """Whether the database has a tree."""
         return self.root is not None or self.root_lsn != NULL_LSN
 
     @property
     def label(self) -> str:
-        """Its name in messages."""
+        """The name of the database in messages."""
         return self.name if self.name is not None else f"database {self.id}"
 
     def to_impl(self) -> DatabaseImpl:

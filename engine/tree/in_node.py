@@ -99,7 +99,7 @@ class IN(Node):
         return bisect_right(self.keys, key, 1) - 1
 
     def slot_of(self, child: IN) -> int:
-        """The slot that holds a child; -1 if none exists."""
+        """The slot that holds a child; -1 if there is no such slot."""
         index = self.slot_for(child.ident)
         if index < len(self.kids) and self.kids[index] is child:
             return index

@@ -236,7 +236,7 @@ def comparator_name(serialized: bytes | None) -> str | None:
 
 
 def serialized_comparator(name: str | None) -> bytes:
-    """A comparator in the form JE stores if it was given by its class name; empty for none."""
+    """A comparator in the form that JE stores if the class name was given; empty for no comparator."""
     if name is None:
         return b""
     encoded = name.encode()
@@ -249,8 +249,8 @@ def key_order(
     """The order of a database.
 
     Arguments:
-        duplicates: it holds sorted duplicates in two-part keys.
-        btree, duplicate: its serialized comparators; empty or None for none.
+        duplicates: the database holds sorted duplicates in two-part keys.
+        btree, duplicate: serialized comparators of the database; empty or None for no comparator.
         registered: sort keys by class name.
     """
     names = (comparator_name(btree), comparator_name(duplicate))

@@ -1,8 +1,8 @@
 """Converts nodes between memory and their logged form: prefixes, compact LSNs, embedded data, expiration bases.
 
-All log versions can be read, and versions 17 to 26 written. A prefix is the longest common prefix of all keys; there is
-none with fewer than two slots (R-TREE-18). Until v17 the compact LSN form is used if offsets and file numbers fit
-(je-log-format.md 8.4). Since v21 slots of upper nodes contain the size of the child's entry; since v19 slots of
+All log versions can be read, and versions 17 to 26 written. A prefix is the longest common prefix of all keys; a node
+with fewer than two slots has no prefix (R-TREE-18). Until v17 the compact LSN form is used if offsets and file numbers
+fit (je-log-format.md 8.4). Since v21 slots of upper nodes contain the size of the child's entry; since v19 slots of
 embedded records contain their times. A delta contains only the dirty slots and references its full version.
 
 Example: keys ``path/a`` and ``path/b`` in a database with prefixing are logged as prefix ``path/`` and suffixes ``a``,
@@ -61,7 +61,7 @@ from engine.tree.database_state import DatabaseState, capacity
 from engine.tree.in_node import IN, LEAST_LSN
 from engine.tree.keys import PLAIN, Key
 
-# compactMaxKeySize: a hint how JE may keep the keys in memory; without it JE determines that by itself.
+# compactMaxKeySize: a hint how JE may keep the keys in memory; without the hint, JE decides by itself.
 _NO_HINT: Final = -1
 
 
@@ -234,7 +234,7 @@ def check_level(db: DatabaseState, node: IN, lsn: int, expected: int) -> None:
     """Check that a child has the level that its parent expects (R-TREE-1).
 
     Raises:
-        DamageError: it has another level, or belongs to the other kind of tree (mapping tree or not).
+        DamageError: the child has another level, or belongs to the other kind of tree (mapping tree or not).
     """
     if node.level != expected:
         raise DamageError(
@@ -261,7 +261,7 @@ def _add_slot(node: BIN, record: NodeRecord, slot: Slot, key: Key, dirt: int) ->
     expiration = 0
     if slot.expiration:
         value = record.expiration_base + slot.expiration - 1
-        # In memory hours are negative, so that one number includes the unit.
+        # In memory hours are negative, so that a single number also holds the unit.
         expiration = -value if record.flags & EXPIRES_IN_HOURS else value
     state = (slot.state & PERSISTENT) | dirt
     value_now = slot.data

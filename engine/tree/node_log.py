@@ -43,7 +43,7 @@ def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delt
         The LSN; NULL_LSN if nothing can be logged (then the node stays dirty).
 
     Raises:
-        UnknownOrderError: its slots are in a guessed order.
+        UnknownOrderError: the slots of the node are in a guessed order.
     """
     writer = ctx.writer
     if writer is None:

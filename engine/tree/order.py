@@ -43,7 +43,7 @@ class _Part:
 
 
 def learn_order(ctx: TreeContext, db: DatabaseState, logged: Iterable[int]) -> None:
-    """Learn the order of a database; nothing is learned if its nodes contradict each other.
+    """Learn the order of a database; no order is learned if its nodes contradict each other.
 
     Arguments:
         ctx, db: the trees, and the database.
@@ -110,8 +110,8 @@ class _Sequences:
     """The direct successors of each key in all sequences that were added.
 
     Attributes:
-        idents: identifier keys, by which recovery finds nodes, with the bounds of their nodes. Those of nodes that JE
-            converted from old duplicates may lie outside the bounds.
+        idents: identifier keys, by which recovery finds nodes, with the bounds of their nodes. Identifier keys of nodes
+            that JE converted from old duplicates may lie outside the bounds.
     """
 
     def __init__(self) -> None:

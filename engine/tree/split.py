@@ -40,7 +40,7 @@ class _Path(NamedTuple):
 
 
 def bin_for_insert(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN:
-    """The BIN that covers a key, with room for one more slot; creates the tree if the database has none."""
+    """The BIN that covers a key, with room for one more slot; creates the tree if the database has no tree."""
     if not db.has_root:
         leaf = new_tree(ctx, db, key)
         # The BIN before its parent, which references it: a crash between the two leaves no tree (R-TREE-2).
@@ -171,7 +171,7 @@ def _split_index(node: IN, key: Key, path: _Path) -> int:
     lowest = 0 if isinstance(node, BIN) else 1
     position = node.find(key)[0] if isinstance(node, BIN) else node.position(key)
     if path.leftmost and position <= lowest:
-        # One half stays almost full: a load in descending order would otherwise leave nodes half empty.
+        # Leave one half almost full: otherwise a load in descending order would leave nodes half empty.
         return 1
     if path.rightmost and not path.leftmost and position >= count:
         return count - 1

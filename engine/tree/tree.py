@@ -87,7 +87,7 @@ def _check_order(db: DatabaseState, node: IN, entry: LogEntry) -> None:
                 f"keys of a node of {db.label} are out of order",
                 lsn=format_lsn(entry.lsn),
                 consequence="records after them cannot be found",
-                hint="jetool verify says what is damaged; restore those files from a backup",
+                hint="jetool verify shows what is damaged; restore these files from a backup",
             )
 
 
@@ -162,11 +162,11 @@ def find_bin(ctx: TreeContext, db: DatabaseState, key: Key) -> BIN | None:
 
 
 def _find_learned(ctx: TreeContext, db: DatabaseState, learned: LearnedOrder, key: Key) -> BIN | None:
-    """The BIN that has a key; if none has it, the one to which a descent leads."""
+    """The BIN that has a key; if no BIN has the key, the BIN to which a descent leads."""
     near = learned.near
     if isinstance(near, BIN) and near.in_tree and near.db is db and key in near.keys:
         return near
-    # Checked before the descent, which assigns a place to a key that has none.
+    # Checked before the descent, which assigns a place to a key that has no place.
     is_shown = learned.places is not None and learned.knows(db.order.unwrap(key))
     node = root_of(ctx, db)
     while node is not None and not isinstance(node, BIN):

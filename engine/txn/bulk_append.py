@@ -1,8 +1,8 @@
 """Appending records in key order to the end of a database without other users.
 
 Filling a new environment needs no locks, no transaction, and no search for each record: all records go into the last
-BIN until it is full. They are logged as non-transactional records, so each exists once it is durable, and none can be
-undone. Databases with duplicates, comparators or deferred writes use ``Records.put``.
+BIN until it is full. They are logged as non-transactional records, so each record exists once it is durable, and no
+record can be undone. Databases with duplicates, comparators or deferred writes use ``Records.put``.
 """
 
 from __future__ import annotations

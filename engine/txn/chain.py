@@ -6,7 +6,7 @@ entry records that version, so the chain is walked backwards from the transactio
 
 * An entry after the matchpoint will be undone. Unless an earlier entry of the transaction wrote the same record, it
   reverts to the version before the transaction, from its own abort information.
-* If an earlier entry wrote the record, the later one reverts to that entry instead.
+* If an earlier entry wrote the record, the later entry reverts to the earlier entry instead.
 * Entries at or before the matchpoint stay, write-locked.
 
 Example (E-RB-4): A@10 and B@20 are committed, then one transaction writes 31 UPD A, 32 DEL A, 33 UPD B, 34 INS A, 35
@@ -57,7 +57,7 @@ class ChainLog(Protocol):
         """The LN at an LSN, invisible or not.
 
         Raises:
-            NotFoundError: its file is missing.
+            NotFoundError: the file of the LSN is missing.
             DamageError: there is no LN at the LSN.
         """
 
@@ -76,7 +76,7 @@ class TxnChain:
 
     Attributes:
         remaining_lsns: LNs at or before the matchpoint, latest first; they remain locked.
-        last_valid_vlsn: VLSN of the latest of these that has one, else NULL_VLSN.
+        last_valid_vlsn: VLSN of the latest of these LNs that has a VLSN, else NULL_VLSN.
 
     Raises:
         DamageError: an entry is missing, belongs to another transaction, or the chain does not lead backwards.
@@ -108,7 +108,7 @@ class TxnChain:
         return len(self._order)
 
     def next_lsn(self) -> int:
-        """The LN to undo next, the latest of the remaining ones; NULL_LSN if there are none."""
+        """The LN to undo next: the latest of the remaining LNs; NULL_LSN if no LN remains."""
         return self._order[0] if self._order else NULL_LSN
 
     def take(self, lsn: int) -> RecordVersion:
@@ -136,7 +136,7 @@ class TxnChain:
     ) -> None:
         ln = entry.ln
         record = waiting.name(ln, database)
-        # A later LN of the same record reverts to this one, not to the version before the transaction (R-RB-41).
+        # A later LN of the same record reverts to this LN, not to the version before the transaction (R-RB-41).
         later = waiting.latest.pop(record, None)
         if later is not None:
             self._reverts[later] = RecordVersion(

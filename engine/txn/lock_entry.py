@@ -44,7 +44,7 @@ class Locker(Protocol):
 
     @property
     def preemptable(self) -> bool:
-        """Whether an importunate locker may take its locks."""
+        """Whether an importunate locker may take the locks of this locker."""
 
     @property
     def importunate(self) -> bool:
@@ -56,7 +56,7 @@ class Locker(Protocol):
 
     @property
     def txn_deadline(self) -> float | None:
-        """End of the transaction's own timeout, on ``time.monotonic``; None without one."""
+        """End of the transaction's own timeout, on ``time.monotonic``; None if there is no timeout."""
 
     def set_abort_only(self, cause: LockConflictError) -> None:
         """From now on the transaction can only be aborted."""
@@ -153,7 +153,7 @@ class LockEntry:
             The grant; ``Grant.RESTART`` if it conflicts with an insertion; None if the request must wait.
 
         Raises:
-            JetoolError: the locker holds a type that cannot be changed to this one.
+            JetoolError: the locker holds a type that cannot be changed to the requested type.
         """
         held = self.held(locker)
         block = self._worst_conflict(locker, lock_type)
@@ -203,7 +203,8 @@ class LockEntry:
         if self.waiters is None:
             self.waiters = []
         if waiter.promotes:
-            # Others may wait for the lock that it holds: at the end of the queue it would wait for ever (R-TXN-5).
+            # Other requests may wait for the lock that the locker holds: at the end of the queue it would wait forever
+            # (R-TXN-5).
             self.waiters.insert(0, waiter)
         else:
             self.waiters.append(waiter)

@@ -104,7 +104,7 @@ class LockTable:
 
         Raises:
             LockTimeoutError, TransactionTimeoutError, DeadlockError: the locker is abort-only.
-            JetoolError: the locker holds a type that cannot be changed to this one.
+            JetoolError: the locker holds a type that cannot be changed to the requested type.
         """
         locks = self._locks
         self._requests += 1
@@ -296,7 +296,7 @@ class LockTable:
         waiter.wakeup.notify()
 
     def _fail(self, waiter: Waiter, error: LockConflictError) -> None:
-        """End a wait without the lock; waiters behind it may have waited only for this one."""
+        """End a wait without the lock; waiters behind this waiter may have waited only for it."""
         waiter.locker.set_abort_only(error)
         self._settle(waiter, error)
         self._sweep(waiter.lock)
@@ -353,7 +353,7 @@ class LockTable:
         self._timeouts += 1
         waited = f"{(now - started) * 1000:.0f} ms"
         found = waiter.lock.describe()
-        # If both have passed, report the transaction timeout; otherwise it would hardly ever be reported.
+        # If both timeouts have passed, report the transaction timeout; otherwise it would hardly ever be reported.
         if locker.txn_deadline is not None and now >= locker.txn_deadline:
             what = f"transaction timeout after {waited} of waiting for {waiter.lock_type.name}"
             error: LockConflictError = TransactionTimeoutError(

@@ -148,7 +148,7 @@ class TxnManager:
             self.last_replicated_id = min(self.last_replicated_id, txn_id)
 
     def first_active_lsn(self) -> int:
-        """The smallest first LSN of registered transactions; NULL_LSN if none has written (R-TXN-43)."""
+        """The smallest first LSN of registered transactions; NULL_LSN if no transaction has written (R-TXN-43)."""
         with self._mutex:
             return min((t.first_lsn for t in self.registered.values() if t.first_lsn != NULL_LSN), default=NULL_LSN)
 
@@ -257,7 +257,8 @@ class TxnManager:
         aborted (R-TXN-44). Returns the LSN of the Prepare.
 
         Raises:
-            UnsupportedError: the log version belongs to a JE without prepared transactions, which would undo this one.
+            UnsupportedError: the log version belongs to a JE without prepared transactions, which would undo this
+                transaction.
         """
         txn.check_usable()
         writer = self._ctx.writer

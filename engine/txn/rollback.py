@@ -120,7 +120,7 @@ def relock(locks: LockTable, txn: Txn, db: DatabaseState, record: LN, lsn: int) 
     """Give an open transaction the lock on one of its LNs, and restore the version before it in ``writes``
     (R-REC-51).
     """
-    # There are no other lockers yet, so it is granted at once (R-REC-51).
+    # There are no other lockers yet, so the lock is granted at once (R-REC-51).
     locks.lock(lsn, txn, LockType.WRITE, wait=False)
     txn.locks[lsn] = None
     txn.writes[lsn] = (db, version_before(record, lsn)._replace(size=record.prior_size))

@@ -138,7 +138,7 @@ class Txn:
 
     @property
     def group(self) -> Hashable:
-        """The transaction itself: it shares its locks only with its helpers."""
+        """The transaction itself, which shares its locks only with its helpers."""
         return self
 
     @property
@@ -166,7 +166,7 @@ class Txn:
         """Refuse operations on a transaction that is not open.
 
         Raises:
-            RefusedError: it has ended, or can only be aborted.
+            RefusedError: the transaction has ended, or can only be aborted.
         """
         if self.state is TxnState.OPEN:
             return
@@ -194,8 +194,8 @@ def note_lock(owner: object, lsn: int) -> None:
 class GapLocker:
     """Requests a gap between records for a transaction that inserts into it (RANGE_INSERT).
 
-    It is in the transaction's group, and holds a lock only for the duration of the request. The transaction's own lock
-    on the record after the gap must neither substitute for this lock nor be changed by it (R-TXN-4).
+    This locker is in the transaction's group, and holds a lock only for the duration of the request. The transaction's
+    own lock on the record after the gap must neither substitute for this lock nor be changed by it (R-TXN-4).
     """
 
     __slots__ = ("_txn",)

@@ -1,6 +1,7 @@
 """Collecting a bounded number of findings: a lost file causes the same finding for every slot that refers into it.
 
-Of each kind and database the first hundred are kept. The others are counted, and one finding gives their number.
+The first hundred findings of each kind and database are kept. The others are counted, and one finding gives their
+number.
 """
 
 from __future__ import annotations

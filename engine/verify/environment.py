@@ -145,7 +145,7 @@ def _log_report(
     jobs: int,
     listener: Listener,
 ) -> Report:
-    """The report of the log levels; empty if none of them is wanted."""
+    """The report of the log levels; empty if no log level is wanted."""
     if not levels:
         return Report((), 0, 0, 0, (), ())
     return verify_log(

@@ -105,7 +105,7 @@ def verify_log(
 
     Arguments:
         storage: the environment; with ``jobs`` above 1 it is pickled or forked along with the work.
-        files: its log files.
+        files: the log files.
         jobs: how many processes.
         listener: receives ``verify`` steps in bytes.
         levels: ``tail`` (the end of the log), and ``log`` (everything else); a check of the log has both.

@@ -30,7 +30,7 @@ WRONG_NUMBER: Final = Rule(
     ERROR,
     "file header names another file",
     "JE refuses the file (Wrong filenum in header)",
-    "the file was renamed or copied over another one: put the right file in place",
+    "the file was renamed, or copied over another file: put the right file in place",
 )
 TOO_SHORT: Final = Rule("JE-LOG-008", ERROR, "file shorter than a file header", "the whole file is missing", _KEEP)
 WRONG_LAST_ENTRY: Final = Rule(
@@ -53,13 +53,13 @@ MISSING_UNKNOWN: Final = Rule(
     WARNING,
     "log file missing, and the log does not say that it was cleaned",
     "live records may have been in it",
-    "compare with a backup or a replica; later checks of references tell whether it is needed",
+    "compare with a backup or a replica; later checks of references show whether it is needed",
 )
 MISSING_CLEANED: Final = Rule(
     "JE-LOG-012",
     NOTE,
     "gap in the file numbers",
-    "none: the log says that the files were cleaned, or nothing leads into them",
+    "none: the log shows that the files were cleaned, or nothing refers to them",
     "nothing",
 )
 ERASED_TYPE: Final = Rule(
@@ -249,14 +249,14 @@ SHORT_LAST: Final = Rule(
     "JE-TAIL-006",
     NOTE,
     "last file shorter than a file header",
-    "none: JE renames it to .bad and goes on with the file before",
+    "none: JE renames it to .bad and continues with the previous file",
     "nothing",
 )
 BAD_LAST_HEADER: Final = Rule(
     "JE-TAIL-007",
     NOTE,
     "last file is a damaged header and nothing else",
-    "none: JE renames it to .bad and goes on with the file before",
+    "none: JE renames it to .bad and continues with the previous file",
     "nothing",
 )
 DAMAGED_COMMIT: Final = Rule(

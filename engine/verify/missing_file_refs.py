@@ -1,9 +1,9 @@
 """References of the trees into missing log files.
 
-A gap in the file numbers is not conclusive: JE deletes cleaned files, and after a crash the log may not show it. Nor is
-a summary (FileSummaryLN) that still counts a file as in use: JE drops the summaries of missing files when it opens the
-environment. A file is lost if a slot refers into it: to a node, or to a record that has not expired and is not in a
-range that is being discarded.
+A gap in the file numbers is not conclusive: JE deletes cleaned files, and after a crash the log may not show it. A
+summary (FileSummaryLN) that still counts a file as in use is not conclusive either: JE drops the summaries of missing
+files when it opens the environment. A file is lost if a slot refers into it: to a node, or to a record that has not
+expired and is not in a range that is being discarded.
 
 Example: 00000002.jdb is missing, and a slot of ``orders`` refers to 0x2/0x1b0, so that file had not been cleaned.
 """
@@ -46,7 +46,7 @@ class LostFile(NamedTuple):
     first_db: str
 
     def in_words(self) -> str:
-        """Both counts."""
+        """The sum of both counts."""
         held = ((self.records, "record"), (self.nodes, "tree node"))
         return " and ".join(plural(count, word) for count, word in held if count)
 
@@ -60,8 +60,8 @@ def lost_slots(
 ) -> list[int]:
     """Indexes of the slots of a BIN whose records are lost with their log files.
 
-    An embedded record is whole in its slot (R-TREE-41). The cleaner deletes files whose records have expired or were
-    discarded; these records are not lost.
+    The slot of an embedded record holds the whole record (R-TREE-41). The cleaner deletes files whose records have
+    expired or were discarded; these records are not lost.
 
     Arguments:
         db: a database without sorted duplicates (with them, the slots hold the records).

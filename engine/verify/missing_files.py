@@ -80,7 +80,7 @@ class _LastCheckpoint(NamedTuple):
     """Facts about missing files from the last checkpoint.
 
     Attributes:
-        end: its CkptEnd; None without one, or if it is unknown.
+        end: the CkptEnd; None if there is no CkptEnd, or if it is unknown.
         is_found: whether the search reached the last CkptEnd or the start of the log.
         is_suspicious: whether the checkpoint's trees may use a missing file.
     """

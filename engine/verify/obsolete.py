@@ -44,7 +44,7 @@ class ObsoleteOffsets:
 
     Arguments:
         ctx: the trees.
-        utilization: the utilization database; None when the environment has none.
+        utilization: the utilization database; None if the environment has no such database.
     """
 
     def __init__(self, ctx: TreeContext, utilization: DatabaseState | None) -> None:

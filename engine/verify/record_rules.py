@@ -14,13 +14,13 @@ _RESTORE: Final = "copy the environment; restore the file from a backup or a rep
 _DUMP: Final = "compare the record with another copy; dump the database and load it into a new environment"
 
 NO_FILE: Final = Rule("JE-REF-001", ERROR, "record in a log file that is not there", _LOST, _RESTORE)
-NO_ENTRY: Final = Rule("JE-REF-002", ERROR, "no entry where a slot says that its record is", _LOST, _RESTORE)
+NO_ENTRY: Final = Rule("JE-REF-002", ERROR, "no entry at the place that a slot gives for its record", _LOST, _RESTORE)
 WRONG_TYPE: Final = Rule("JE-REF-003", ERROR, "slot does not lead to a record", _LOST, _RESTORE)
 WRONG_DATABASE: Final = Rule("JE-REF-004", ERROR, "slot leads to a record of another database", _LOST, _RESTORE)
 WRONG_SIZE: Final = Rule(
     "JE-REF-005",
     ERROR,
-    "record not of the size that its slot says",
+    "the size of a record differs from its slot",
     "the slot leads to another record, or JE counts the space of the record wrongly",
     _DUMP,
 )
@@ -57,7 +57,7 @@ UNREADABLE: Final = Rule("JE-DATA-001", ERROR, "record cannot be read", _LOST, _
 OTHER_KEY: Final = Rule(
     "JE-DATA-002",
     ERROR,
-    "record has another key than its slot",
+    "the key of a record differs from its slot",
     "a search for the key gives the data of another record",
     _DUMP,
 )
@@ -67,7 +67,7 @@ DELETION: Final = Rule(
 OTHER_DATA: Final = Rule(
     "JE-DATA-004",
     ERROR,
-    "data in the slot differ from those in the log",
+    "the data in the slot differs from the data in the log",
     "one of the two is damaged; JE reads the slot",
     _DUMP,
 )
@@ -83,7 +83,7 @@ NOT_OPENED: Final = Rule(
     "JE-DATA-006",
     ERROR,
     "entries contradict each other, and opening for writing fails",
-    "jetool recover stops there; JE fails too, or goes on and loses records",
+    "jetool recover stops there; JE fails too, or continues and loses records",
     "copy the environment before anything opens it; restore the file from a backup or a replica, or dump what is there",
 )
 
@@ -99,7 +99,7 @@ SECONDARY_NO_RECORD: Final = Rule(
 SECONDARY_OTHER_TIME: Final = Rule(
     "JE-SEC-002",
     WARNING,
-    "entry of a secondary expires at another time than its record",
+    "an entry of a secondary and its record expire at different times",
     "for some time the record cannot be found by that key, or the entry leads to nothing",
     _FILL,
 )

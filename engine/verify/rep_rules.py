@@ -6,7 +6,7 @@ from typing import Final
 
 from engine.verify.report import ERROR, NOTE, WARNING, Rule
 
-_REBUILD: Final = "jetool vlsn rebuild makes the index anew from the log; preview it with -n"
+_REBUILD: Final = "jetool vlsn rebuild rebuilds the index from the log; preview it with -n"
 _RESTORE: Final = "restore this node from another member of the group"
 _NOT_FOUND: Final = "this node cannot send those entries as a master, and JE fails when a replica asks for them"
 
@@ -51,7 +51,7 @@ RANGE_LATE: Final = Rule(
     "JE-REP-008",
     NOTE,
     "the log holds VLSNs before the range of the index",
-    "none: log cleaning has cut the index and not yet deleted the files, or the group was made anew",
+    "none: log cleaning has cut the index and not yet deleted the files, or the group was created again",
     "nothing",
 )
 CONTRADICTORY: Final = Rule("JE-REP-009", ERROR, "the VLSN index contradicts itself", _NOT_FOUND, _REBUILD)
@@ -113,7 +113,7 @@ UNREADABLE: Final = Rule(
     ERROR,
     "the VLSN index or the group cannot be read",
     "JE does not open the environment as a node of a group, or fails when it needs them",
-    "jetool verify --full says what is damaged; put missing files back; else restore this node from another member",
+    "jetool verify --full says what is damaged; put missing files back, or restore this node from another member",
 )
 
 REP_RULES: Final[tuple[Rule, ...]] = tuple(value for value in tuple(globals().values()) if isinstance(value, Rule))

@@ -14,7 +14,7 @@ RULE: Final = Rule(
     ERROR,
     "a repair was interrupted",
     "the files are neither as before the repair nor as it leaves them; other findings are about this state",
-    "jetool undo takes it back, also an undo that was interrupted; the repair itself, run again, begins anew",
+    "jetool undo undoes the repair, and finishes an interrupted undo; the repair, run again, starts anew",
 )
 
 

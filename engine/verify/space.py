@@ -50,7 +50,7 @@ from engine.workers.parallel import map_small
 
 UTILIZATION: Final = "_jeUtilization"
 
-# Of the LNs outside transactions, up to one in this many may be counted as obsolete twice.
+# Up to one in this many LNs outside transactions may be counted as obsolete twice.
 _COUNTED_TWICE: Final = 20
 # Uncounted obsolete bytes below this part of the file, or below this size, cause no note.
 _WORTH_PARTS: Final = 4

@@ -38,8 +38,8 @@ BAD_SUMMARY: Final = Rule(
 RESERVED_IN_USE: Final = Rule(
     "JE-SPACE-005",
     ERROR,
-    "the cleaner has given up a file that is in use",
-    "the file may be deleted at any time, and what it holds is lost then",
+    "the cleaner has released a file that is in use",
+    "the file may be deleted at any time, and its content is then lost",
     "copy the environment now; dump and load, with jetool dump and jetool load",
 )
 BAD_RESERVED: Final = Rule(

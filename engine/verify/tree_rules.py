@@ -12,7 +12,7 @@ from engine.verify.report import ERROR, NOTE, Rule
 _BELOW: Final = "the records below it cannot be read; JE fails when it needs them, with LOG_CHECKSUM or LOG_INTEGRITY"
 _SEARCH: Final = "records may not be found although they are there"
 _RESTORE: Final = "copy the environment; restore the file from a backup or a replica, or save what can be read"
-_DUMP: Final = "dump the database and load it into a new environment; keep a copy of this one"
+_DUMP: Final = "dump the database and load it into a new environment; keep a copy of the old environment"
 
 NOT_RECOVERED: Final = Rule(
     "JE-TREE-001",
@@ -24,7 +24,7 @@ NOT_RECOVERED: Final = Rule(
 UNREADABLE: Final = Rule("JE-TREE-002", ERROR, "tree node cannot be read", _BELOW, _RESTORE)
 WRONG_TYPE: Final = Rule("JE-TREE-003", ERROR, "reference of a tree does not lead to a node", _BELOW, _RESTORE)
 WRONG_DATABASE: Final = Rule("JE-TREE-004", ERROR, "node of another database", _BELOW, _RESTORE)
-WRONG_LEVEL: Final = Rule("JE-TREE-005", ERROR, "node not of the level that its parent says", _BELOW, _RESTORE)
+WRONG_LEVEL: Final = Rule("JE-TREE-005", ERROR, "the level of a node differs from its parent", _BELOW, _RESTORE)
 KEY_ORDER: Final = Rule("JE-TREE-006", ERROR, "keys of a node out of order", _SEARCH, _DUMP)
 KEY_RANGE: Final = Rule("JE-TREE-007", ERROR, "key outside the range that the parent gives the node", _SEARCH, _DUMP)
 IDENTIFIER_RANGE: Final = Rule(
@@ -69,7 +69,7 @@ SAME_NODE_ID: Final = Rule(
 NODE_ID_AHEAD: Final = Rule(
     "JE-TREE-015",
     ERROR,
-    "node id above the last one that the log gives out",
+    "node id above the last id that the log has assigned",
     "the id will be given to another node too",
     _DUMP,
 )
@@ -85,7 +85,7 @@ PROVISIONAL_ROOT: Final = Rule(
     "JE-TREE-018",
     ERROR,
     "root logged provisionally",
-    "recovery from an earlier checkpoint ignores it, and what was below it is lost",
+    "recovery from an earlier checkpoint ignores it, and the records below it are lost",
     _DUMP,
 )
 LOW_ROOT: Final = Rule(
@@ -130,7 +130,7 @@ OTHER_ID: Final = Rule(
 ID_AHEAD: Final = Rule(
     "JE-DB-005",
     ERROR,
-    "database id above the last one that the log gives out",
+    "database id above the last id that the log has assigned",
     "the id will be given to another database too, and their records mix",
     _DUMP,
 )

@@ -153,7 +153,7 @@ class VLSNBucket:
         return self._lsn_at(index)
 
     def lte(self, vlsn: int) -> int:
-        """LSN of the nearest known VLSN at or before ``vlsn``; NULL_LSN if none exists."""
+        """LSN of the nearest known VLSN at or before ``vlsn``; NULL_LSN if there is no such VLSN."""
         last, last_lsn = self._tail
         if vlsn >= last:
             return last_lsn
@@ -250,7 +250,7 @@ class VLSNBucket:
         return NULL_LSN if offset == _UNKNOWN else make_lsn(self.file_number, offset)
 
     def _copy(self, start: int, stop: int) -> VLSNBucket:
-        """A bucket with a range of the elements; the caller sets its tail. It accepts mappings if this one does."""
+        """A copy with a range of the elements; it accepts mappings if this bucket does. The caller sets its tail."""
         kept = VLSNBucket(self._limits, self.file_number, self.first + start * self._limits.stride)
         kept._offsets = self._offsets[start:stop]
         kept.closed = self.closed

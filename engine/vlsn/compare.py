@@ -1,8 +1,8 @@
 """Comparison of two nodes: where their streams were last the same, and what each has after that.
 
-It works from the facts of a log (``engine.format.stream_facts``), without the log, an index or a feeder. The matchpoint
-is the one that syncup would find (R-SYNC-3 to 6): the highest VLSN at which both nodes have the same sync point. The
-entries of a node after it are its *surplus*.
+The comparison uses the facts of a log (``engine.format.stream_facts``), without the log, an index or a feeder. The
+matchpoint is the one that syncup would find (R-SYNC-3 to 6): the highest VLSN at which both nodes have the same sync
+point. The entries of a node after it are its *surplus*.
 
 =========  ==================================================  =====================================================
 relation   what it means                                       what syncup would do
@@ -44,8 +44,8 @@ class Surplus(NamedTuple):
     """The entries of a node after a matchpoint.
 
     Attributes:
-        first, last: its VLSNs; NULL_VLSN if it has none.
-        commits, aborts: number of transaction ends among them.
+        first, last: first and last VLSN of the surplus; NULL_VLSN if the surplus has no VLSN.
+        commits, aborts: number of transaction ends in the surplus.
         durable_commits: number of commits that a majority has, as far as the node knows (R-SYNC-5).
         earliest: the first commit or abort after the matchpoint, or None.
     """
@@ -64,7 +64,7 @@ class Surplus(NamedTuple):
 
     @property
     def ended(self) -> int:
-        """The number of transactions that ended there."""
+        """The number of transactions that ended in the surplus."""
         return self.commits + self.aborts
 
 
@@ -76,7 +76,8 @@ class Comparison(NamedTuple):
 
     Attributes:
         relation: from the table above.
-        matchpoint, other_matchpoint: the matchpoint, as each of the two logs describes it; None if none exists.
+        matchpoint, other_matchpoint: the matchpoint, as each of the two logs describes it; None if there is no
+            matchpoint.
         surplus, other_surplus: of each node.
     """
 
@@ -100,7 +101,7 @@ def find_matchpoint(replica: StreamFacts, feeder: StreamFacts) -> tuple[SyncPoin
     """The highest VLSN at which both have the same sync point; symmetric.
 
     Returns:
-        The sync point as each of the two has it, or None.
+        The sync point as each of the two nodes has it, or None.
     """
     # Search backwards from the end, as syncup does.
     for point in reversed(replica.sync_points):

@@ -108,7 +108,7 @@ class PutLatch:
         """Wait until the latch is opened.
 
         Raises:
-            WaitTimeoutError: it was not opened within ``timeout_ms`` milliseconds.
+            WaitTimeoutError: the latch was not opened within ``timeout_ms`` milliseconds.
             JetoolError: the error passed to ``fail``.
         """
         if not self._event.wait(timeout_ms / 1000):

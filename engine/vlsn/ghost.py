@@ -1,9 +1,9 @@
 """Ghost buckets: placeholders for a VLSN whose mapping is gone.
 
 Rule R-VLSN-53. When log cleaning deletes the files at the head of a range, the new first VLSN may lie in a gap between
-two buckets. The range must still begin with a bucket, so a ghost stands for that one VLSN. It answers every lookup with
-one of two LSNs between which the entry lies: the start of the first remaining file, and the first mapping that follows.
-Like JE, this program makes ghosts only at the head of a range.
+two buckets. The range must still begin with a bucket, so a ghost stands for the missing VLSN. It answers every lookup
+with one of two LSNs between which the entry lies: the start of the first remaining file, and the first mapping that
+follows. Like JE, this program makes ghosts only at the head of a range.
 
 Example: buckets {2..3} in file 1 and {5..6} in file 2, range 1..6. Deleting file 1 with VLSN 3 gives range 4..6, the
 ghost {4: 0x2/0x0 .. LSN of 5} and {5..6}.

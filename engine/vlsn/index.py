@@ -66,7 +66,7 @@ class VLSNIndex:
 
     Arguments:
         database: the flushed buckets.
-        limits: how buckets are filled.
+        limits: limits on the size of buckets.
         cache_size: slots of the log item cache.
         recent: the cache of stored buckets; None for one of the usual size.
         recheck_ms: how long a wait for consistency sleeps before it checks whether a rollback has lowered its target.
@@ -119,7 +119,7 @@ class VLSNIndex:
 
         Arguments:
             vlsn, lsn, type_number: the entry.
-            item: its content, for waiting feeders.
+            item: the content of the entry, for waiting feeders.
         """
         with self._mutex:
             # The range first, then the waiters: see ``EntryWaiters``.
@@ -133,7 +133,7 @@ class VLSNIndex:
     # Readers.
 
     def lte_bucket(self, vlsn: int) -> Bucket:
-        """The bucket that owns a VLSN of the range, or the one before it (R-VLSN-21).
+        """The bucket that owns a VLSN of the range, or the previous bucket (R-VLSN-21).
 
         Raises:
             NotFoundError: the VLSN is not in the range.
@@ -170,10 +170,10 @@ class VLSNIndex:
         """Wait until a VLSN has been registered.
 
         Returns:
-            Its log item; None if it must be read from the log.
+            The log item of the VLSN; None if it must be read from the log.
 
         Raises:
-            WaitTimeoutError: it did not arrive within ``timeout_ms`` milliseconds, or the index was closed.
+            WaitTimeoutError: the VLSN was not registered within ``timeout_ms`` milliseconds, or the index was closed.
             JetoolError: other threads wait for a different VLSN; or the environment has become invalid.
         """
         return self._waiters.wait_for(vlsn, timeout_ms)
@@ -202,12 +202,12 @@ class VLSNIndex:
             self._store(sync=sync)
 
     def truncate_tail(self, delete_start: int, prev_lsn: int) -> None:
-        """Drop a VLSN and all later ones, after a rollback; durable on return (R-VLSN-50, 51, 55).
+        """Drop a VLSN and all later VLSNs, after a rollback; durable on return (R-VLSN-50, 51, 55).
 
         Nothing may be written to the replication stream meanwhile.
 
         Arguments:
-            delete_start: the first VLSN to remove; the one after the last removes nothing.
+            delete_start: the first VLSN to remove; the VLSN after the last one removes nothing.
             prev_lsn: LSN of the VLSN before it, which becomes the last.
 
         Raises:
@@ -231,7 +231,7 @@ class VLSNIndex:
             self._store(sync=True, changes=changes)
 
     def truncate_head(self, delete_end: int, next_file: int) -> bool:
-        """Drop a VLSN and all earlier ones, before log files are deleted; durable on return (R-VLSN-52 to 54).
+        """Drop a VLSN and all earlier VLSNs, before log files are deleted; durable on return (R-VLSN-52 to 54).
 
         Arguments:
             delete_end: the last VLSN of the files; at most ``head_limit``.
@@ -259,7 +259,7 @@ class VLSNIndex:
         return True
 
     def head_limit(self, min_index_size: int) -> int:
-        """The highest valid argument of ``truncate_head``; NULL if none exists (R-VLSN-52).
+        """The highest valid argument of ``truncate_head``; NULL if there is no valid argument (R-VLSN-52).
 
         Arguments:
             min_index_size: number of VLSNs that must remain (``je.rep.minVLSNIndexSize``).

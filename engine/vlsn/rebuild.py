@@ -3,8 +3,8 @@
 Every visible entry of the stream is registered again, from the first file of the log to its end, as recovery does for
 the part after the checkpoint; a RollbackStart removes the entries after its matchpoint. The range must have no holes
 (R-VLSN-3): if VLSNs are missing in the log, the index begins after the last gap. Last sync point and last transaction
-end are taken from the log, not from the old range. If the old range began later than the log, so does the new one: log
-cleaning, or a new group (R-UTIL-45), has cut it, and earlier entries must not be sent to other nodes.
+end are taken from the log, not from the old range. If the old range began later than the log, so does the new range:
+log cleaning, or a new group (R-UTIL-45), has cut it, and earlier entries must not be sent to other nodes.
 
 Example: ``1 .. 40 | file missing | 61 .. 70, Commit 71 | RollbackStart to 71``: range 61..71.
 """
@@ -31,8 +31,8 @@ class StreamCollector:
     """Registers the stream of a log, in log order.
 
     Arguments:
-        limits: how buckets are filled.
-        floor: VLSNs before this one are ignored.
+        limits: limits on the size of buckets.
+        floor: lower VLSNs are ignored.
 
     Attributes:
         tracker: buckets and range so far.
@@ -51,7 +51,7 @@ class StreamCollector:
         """Register a visible entry of the stream.
 
         Raises:
-            DamageError: its VLSN is not above the previous one.
+            DamageError: the VLSN of the entry is not above the previous VLSN.
         """
         # The old range began later: earlier entries must not be sent to other nodes.
         if vlsn < self._floor:

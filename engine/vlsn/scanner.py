@@ -48,7 +48,7 @@ class ForwardScanner(_Scanner):
         return NULL_LSN if bucket is None else bucket.get(vlsn)
 
     def approximate(self, vlsn: int) -> int:
-        """LSN of the nearest mapped VLSN at or before this one."""
+        """LSN of the nearest mapped VLSN at or before ``vlsn``."""
         bucket = self._owner(vlsn)
         # In a gap, the end of the previous bucket is the nearest place.
         return self._index.lte_bucket(vlsn).last_lsn if bucket is None else bucket.lte(vlsn)

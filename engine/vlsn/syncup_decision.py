@@ -72,7 +72,7 @@ class MatchpointSearch(NamedTuple):
 
     Attributes:
         commits: number of commits after the matchpoint, which is itself not counted (R-SYNC-27).
-        durable_commits: number of those that a majority has.
+        durable_commits: number of these commits that a majority has.
         barrier: a CkptEnd after which cleaned files were deleted was passed.
         gap: a gap in the numbers of the log files was passed.
     """
@@ -135,10 +135,11 @@ def _hard(passed: MatchpointSearch, policy: Policy) -> Decision:
 
 
 class Prediction(NamedTuple):
-    """The predicted outcome if a node joins another one as its replica.
+    """The predicted outcome if a node joins another node as its replica.
 
     Attributes:
-        matchpoint, feeder_matchpoint: the matchpoint, as each of the two logs describes it; None if none exists.
+        matchpoint, feeder_matchpoint: the matchpoint, as each of the two logs describes it; None if there is no
+            matchpoint.
         surplus: the entries that the replica would give up.
         passed: the input of the decision.
     """
@@ -155,7 +156,7 @@ def predict(replica: StreamFacts, gaps: tuple[int, ...], feeder: StreamFacts, po
 
     Arguments:
         replica: the node that would join.
-        gaps: LSNs in its log before which files are missing.
+        gaps: LSNs in the replica's log before which files are missing.
         feeder: the node that it would follow.
         policy: limits.
     """

@@ -38,7 +38,7 @@ class VLSNTracker:
     Attributes:
         range: the range of the whole index.
         buckets: ascending, without overlap.
-        last_on_disk: last VLSN of the last stored bucket; NULL if none exists.
+        last_on_disk: last VLSN of the last stored bucket; NULL if no bucket is stored.
         created: number of buckets opened.
     """
 
@@ -53,7 +53,7 @@ class VLSNTracker:
 
     @property
     def first_tracked(self) -> int:
-        """First VLSN of the first bucket; NULL if none exists. Computed on demand, so that it cannot be stale
+        """First VLSN of the first bucket; NULL if there are no buckets. Computed on demand, so that it cannot be stale
         (R-VLSN-72, D-6).
         """
         return self.buckets[0].first if self.buckets else NULL_VLSN
@@ -127,7 +127,7 @@ class VLSNTracker:
             self.last_on_disk = NULL_VLSN
 
     def adopt(self, other: VLSNTracker) -> None:
-        """Append the buckets of another tracker, which begin after all buckets of this one."""
+        """Append the buckets of another tracker; they must begin after all buckets of this tracker."""
         if other.buckets and self.buckets and other.buckets[0].first <= self.buckets[-1].last:
             raise JetoolError("VLSN index: buckets to append overlap", found=f"{other.buckets[0]}, {self.buckets[-1]}")
         self.buckets += other.buckets
@@ -170,11 +170,12 @@ class VLSNRecoveryTracker:
     11 leaves 10..11 with last_sync 11 and the last matchpoint 11.
 
     Arguments:
-        limits: how buckets are filled, as in the index.
+        limits: limits on the size of buckets, as in the index.
 
     Attributes:
         tracker: the mappings.
-        last_matchpoint_vlsn, last_matchpoint_lsn: matchpoint of the last RollbackStart; NULL if none exists.
+        last_matchpoint_vlsn, last_matchpoint_lsn: matchpoint of the last RollbackStart; NULL if there is no
+            RollbackStart.
     """
 
     def __init__(self, limits: BucketLimits = DEFAULT_LIMITS) -> None:

@@ -5,7 +5,7 @@ by its remaining part, and the new end of the range gets a mapping: at the tail 
 a ghost if no bucket begins there.
 
 Example, tail: stored {1..9: 1 4 7} and {10..16: 10 13 16}, cut at 12 with LSN 1/110: {10..16} becomes {10..11: 10}.
-Without an LSN it ends at its last stored element: {10..10: 10}.
+Without an LSN the bucket ends at its last stored element: {10..10: 10}.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class StoredChanges(NamedTuple):
     Attributes:
         deleted: first VLSNs of the buckets to delete.
         stored: buckets that are new, or replace one that begins at the same VLSN.
-        last_on_disk: last VLSN of the last bucket afterwards; NULL if none is left.
+        last_on_disk: last VLSN of the last bucket afterwards; NULL if no bucket is left.
     """
 
     deleted: list[int]
@@ -80,7 +80,7 @@ def stored_tail(
         return StoredChanges(deleted, [], last.last)
     if kept is not None:
         return StoredChanges(deleted, [kept], kept.last)
-    # Nothing of the bucket is left, although it begins before the cut.
+    # No element of the bucket is left, although it begins before the cut.
     before = db.bucket_at_or_below(database, last.first - 1)
     return StoredChanges([last.first, *deleted], [], NULL_VLSN if before is None else before.last)
 

@@ -26,12 +26,12 @@ _new_range: Final = tuple.__new__
 
 
 def next_vlsn(vlsn: int) -> int:
-    """The VLSN after this one; 1 after NULL."""
+    """The VLSN after ``vlsn``; 1 after NULL."""
     return FIRST_VLSN if vlsn == NULL_VLSN else vlsn + 1
 
 
 def prev_vlsn(vlsn: int) -> int:
-    """The VLSN before this one; NULL before 1."""
+    """The VLSN before ``vlsn``; NULL before 1."""
     return NULL_VLSN if vlsn <= FIRST_VLSN else vlsn - 1
 
 
@@ -68,7 +68,7 @@ class VLSNRange(NamedTuple):
     def cut_tail(self, delete_start: int) -> VLSNRange:
         """The range without ``delete_start`` and later VLSNs (R-VLSN-51).
 
-        Its last transaction end is kept in any case; ``overwrites_commit`` tells if that is wrong.
+        The last transaction end is kept in any case; ``overwrites_commit`` shows whether that is wrong.
         """
         if delete_start <= self.first:
             return EMPTY_RANGE

@@ -1,7 +1,7 @@
 """Apply a function to tasks in several processes.
 
-A task is usually one log file: entries can be found only by reading a file from its start. With n processes the
-calling process does a share itself, and n - 1 workers do the others. There is no pool: a log file is checked in 25 ms,
+A task is usually one log file: entries can be found only by reading a file from its start. With n processes the calling
+process does one share itself, and n - 1 workers do the other shares. There is no pool: a log file is checked in 25 ms,
 and on a small log a pool would take longer to start than a second process saves. Results come in the order of the
 tasks.
 
@@ -36,7 +36,7 @@ def map_in_order(function: Callable[[Task], Result], tasks: Sequence[Task], jobs
     Arguments:
         function: any function; its results and errors are pickled.
         tasks: what to do.
-        jobs: how many processes, this one included.
+        jobs: number of processes, including this process.
 
     Raises:
         Whatever the function raises, in the order of the tasks; JetoolError when a worker was killed.
@@ -90,7 +90,7 @@ def _outcome(function: Callable[[Task], Result], task: Task) -> tuple[bool, Any]
 
 
 def _numbers(queue: WorkQueue, step: int, end: int) -> Iterator[int]:
-    """Take numbers until there are none; each stands for ``step`` tasks, up to ``end``."""
+    """Take numbers until the queue is empty; each number stands for ``step`` tasks, up to ``end``."""
     while (first := queue.take()) is not None:
         yield from range(first, min(first + step, end))
 
@@ -135,7 +135,7 @@ class _Workers:
         """The result of a task that a worker has taken.
 
         Arguments:
-            worker: its number; None when it is not known.
+            worker: the number of the worker; None if it is not known.
 
         Raises:
             JetoolError: the worker was killed.

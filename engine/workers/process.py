@@ -49,7 +49,7 @@ class WorkerProcess:
     Arguments:
         produce: runs in the worker and yields the messages.
         decode: decodes a message, in this process. It must not keep the view that it receives.
-        others: workers started before; the new one closes their pipes.
+        others: workers that were started earlier; the new worker closes their pipes.
 
     Raises:
         OSError: the system has no room for another process, or no descriptors.
@@ -145,7 +145,7 @@ def readable(workers: Iterable[WorkerProcess], *, wait: bool) -> list[WorkerProc
     """The workers for which ``read`` would not wait now.
 
     Arguments:
-        wait: wait until there is one.
+        wait: wait until there is such a worker.
     """
     # ``poll`` is used instead of ``select``, which refuses descriptors above 1023.
     poll, by_handle = select.poll(), {}

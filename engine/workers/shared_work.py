@@ -3,9 +3,9 @@
 A process that is free takes the next number (``engine.workers.process``). A part returns a plain value and writes large
 results to a scratch file; each of the two processes has its own scratch file.
 
-A worker only saves time. When it ends early, for whatever reason, this process does the rest and meets the same errors.
-Recovery prepares redo this way: a worker sorts the records of one part of the log while this process sorts those of
-another.
+A worker only saves time. If the worker ends early, for whatever reason, this process does the remaining parts and meets
+the same errors. Recovery prepares redo this way: a worker sorts the records of one part of the log while this process
+sorts those of another.
 """
 
 from __future__ import annotations

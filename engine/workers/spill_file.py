@@ -47,7 +47,7 @@ class SpillFile:
         return True
 
     def flush(self) -> bool:
-        """Append the buffered numbers to the file; False if there is no room; they are lost then."""
+        """Append the buffered numbers to the file; False if there is no room: the numbers are then lost."""
         if not self.waiting:
             return True
         if not self.share() or self._file is None:
@@ -73,7 +73,7 @@ class SpillFile:
         """The numbers of a list; within a part they keep their order.
 
         Raises:
-            StorageError: they cannot be read.
+            StorageError: the numbers cannot be read.
         """
         self._look()
         found = array("q")

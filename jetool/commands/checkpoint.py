@@ -45,7 +45,7 @@ class TakenCheckpoint(NamedTuple):
     deltas: Annotated[Int, "BINs flushed as deltas"]
     interval_before: Annotated[SizeBytes, "log that recovery would have read when the command began"]
     interval_after: Annotated[SizeBytes, "log that it would read now"]
-    files_deleted: Annotated[Int, "files that the cleaner had given up, and that are gone now"]
+    files_deleted: Annotated[Int, "files that the cleaner had released, and that are now deleted"]
     recovered: Annotated[Bool, "the environment was recovered first, with a checkpoint of its own"]
     dry_run: Annotated[Bool, "nothing was changed"]
     levels: Annotated[Sequence[FlushedLevel], "provisional flags of the nodes, by level"]

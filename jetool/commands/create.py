@@ -109,7 +109,8 @@ def create(
     replication group of one node: put, load and delete write to it as its master, and others join with jetool node.
 
     With --store derby it is a page store: tables of keys and values in Apache Derby's files, with Derby's logging and
-    recovery, but without SQL. There --file-max is the log switch interval, from 100000 to 134217728. [default: 1048576]
+    recovery, but without SQL. For a page store --file-max is the log switch interval, from 100000 to 134217728.
+    [default: 1048576]
     """
     check_name("group", group)
     check_name("node", node)

@@ -67,7 +67,7 @@ def delete(run: Run, env: str, key: bytes, name: str, data: bytes | None) -> int
                     f"no record with the key {params.key_as_typed(key)} in database {name!r}",
                     file=env,
                     consequence="nothing was deleted",
-                    hint=f"jetool scan {env} --db {name} shows what there is",
+                    hint=f"jetool scan {env} --db {name} shows the existing keys",
                 )
             commit = txn.commit()
     run.out.document(

@@ -24,7 +24,7 @@ class LogBounds(NamedTuple):
     Attributes:
         start: the start; None if it cannot be found.
         end: the end; None if the start cannot be found.
-        last: instant of the last record before the end; 0 without one.
+        last: instant of the last record before the end; 0 if there is no such record.
         problem: why the start cannot be found, else None.
     """
 
@@ -53,7 +53,7 @@ def warn_of_ends(run: Run, database: DerbyDatabase, log: DerbyLogFiles, ends: Lo
     """Warn about problems at the end of the log, whether or not that part is printed."""
     hint = f"jetool verify {database.storage.root}"
     if ends.end is None:
-        what = f"the end of the log cannot be told: {ends.problem}"
+        what = f"the end of the log cannot be determined: {ends.problem}"
         run.messages.warning(what, hint=hint, consequence="records after it are not marked")
         return
     leftovers = look_after_end(log, ends.end)

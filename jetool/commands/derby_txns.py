@@ -25,15 +25,15 @@ FATES: Final = (COMMITTED, ABORTED, OPEN, PREPARED)
 class DerbyTxn(NamedTuple):
     """One transaction of a Derby log."""
 
-    transaction: Annotated[Int, "its number; numbers are given out anew after each start of the database"]
+    transaction: Annotated[Int, "its number; numbers start again after each start of the database"]
     fate: Annotated[Text, "what became of it", Choices(FATES)]
-    first: Annotated[Instant, "its begin record; null when that is no longer in the log"]
+    first: Annotated[Instant, "its begin record; null when the record is no longer in the log"]
     last: Annotated[Instant, "its last record"]
     records: Annotated[Int, "its records, begin and end included"]
     clrs: Annotated[Int, "compensation records among them"]
     bytes: Annotated[SizeBytes, "their bytes, envelopes included"]
     internal: Annotated[Bool, "a structure change or a checkpoint"]
-    after_end: Annotated[Bool, "its last record lies after the end of the log: recovery does not see it"]
+    after_end: Annotated[Bool, "its last record is after the end of the log: recovery does not read it"]
     global_id: Annotated[Text | None, "format:global:branch of an XA transaction, the last two in hex"]
 
 

@@ -48,7 +48,7 @@ def dump(run: Run, env: str, name: str, printable: bool, as_of: Point | None) ->
     """Print every record of one database, in key order.
 
     --format je prints exactly what DbDump prints, and DbLoad loads it. The records are those that recovery would leave;
-    it runs in memory. Nothing is created or changed.
+    recovery runs in memory. Nothing is created or changed.
     """
     with open_to_read(run, env, as_of) as found, found.open_database(name) as db:
         print_dump(run, name, db.items(), duplicates=db.duplicates, printable=printable, unseen=found.unseen)

@@ -98,8 +98,8 @@ class Explanation(NamedTuple):
 def explain(run: Run, file: str, directory: str | None) -> int:
     """Explain messages of JE and Derby: cause, risk, and the next command.
 
-    FILE is a pasted exception or a whole log file (je.info.0, fe.log, derby.log, the log of an LDAP server). It may be
-    wrapped by a terminal, quoted, or prefixed by a container or journald. The table covers every
+    FILE is a pasted exception or a whole log file (je.info.0, fe.log, derby.log, the log of an LDAP server). The text
+    may be wrapped by a terminal, quoted, or prefixed by a container or journald. The table covers every
     EnvironmentFailureReason, JE's exceptions, the messages with which JE, Derby and the frontends of Doris and
     StarRocks report a closed environment, and Derby's codes. Derby's messages without a code are recognised in English;
     those about damage and startup also in 13 other languages.

@@ -60,9 +60,9 @@ def export(run: Run, env: str, name: str, to: str, kind: str, partitions: int | 
     """Write every record of a database to files, on Spark, in key order from file to file.
 
     Columns are key and data. Parquet and ORC hold bytes, CSV and JSON hold hex. A column with another format than hex
-    (--key-format, --data-format) is text in all four. --decode adds three columns: decoded_key and decoded_data as
-    JSON, and known. The records are those that recovery would leave; it runs in memory. A local directory appears only
-    when it is complete. Nothing in the environment is locked or changed.
+    (--key-format, --data-format) is text in all four formats. --decode adds three columns: decoded_key and decoded_data
+    as JSON, and known. The records are those that recovery would leave; recovery runs in memory. A local directory
+    appears only when it is complete. Nothing in the environment is locked or changed.
     """
     from engine.pipeline.export import Columns
     from engine.pipeline.export import export as run_export

@@ -54,13 +54,13 @@ def get(run: Run, env: str, key: bytes, name: str, as_of: Point | None, decode: 
                 f"no record with the key {shown} in database {name!r}, as far as the log can be read",
                 file=env,
                 found=found.unseen,
-                consequence="the record may stand there",
+                consequence="the record may be in the part that was not read",
                 hint=f"jetool history {env} 0x{key.hex()} --db {name} shows its versions, also past damage",
             )
         raise NotFoundError(
             f"no record with the key {shown} in database {name!r}",
             file=env,
-            hint=f"jetool scan {env} --db {name} shows what there is",
+            hint=f"jetool scan {env} --db {name} shows the existing keys",
         )
     run.out.table(
         decoded_shape(PrintedRecord, decoding),

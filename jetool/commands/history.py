@@ -95,7 +95,7 @@ def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int
         raise NotFoundError(
             f"no version of the key {params.key_as_typed(key)} in the log",
             file=env,
-            hint=f"jetool scan {env} --db {name} shows which keys there are",
+            hint=f"jetool scan {env} --db {name} shows the existing keys",
         )
     decoding = decoding_for_log(run, storage, decode)
     shape = decoded_shape(VersionRow, decoding)

@@ -45,8 +45,8 @@ class MissingKey(NamedTuple):
 
     db: Annotated[Text, "the database"]
     key: Annotated[Key, "the key"]
-    lsn: Annotated[Lsn, "where it stood"]
-    older_lsn: Annotated[Lsn, "an older committed version that is there; null: none is"]
+    lsn: Annotated[Lsn, "where it was"]
+    older_lsn: Annotated[Lsn, "an older committed version in the log; null if there is none"]
     internal: Annotated[Bool, "the database is one of JE's own"]
 
 
@@ -57,7 +57,7 @@ class MissingSubtree(NamedTuple):
     db: Annotated[Text, "the database"]
     low: Annotated[Key | None, "keys from this one on; null: from the first"]
     high: Annotated[Key | None, "keys below this one; null: to the last"]
-    lsn: Annotated[Lsn, "where the node stood"]
+    lsn: Annotated[Lsn, "where the node was"]
     level: Annotated[Int, "1 for a bottom node"]
     records: Annotated[Int, "how many records, about"]
     internal: Annotated[Bool, "the database is one of JE's own"]
@@ -68,17 +68,17 @@ class MissingSummary(NamedTuple):
     """What is missing."""
 
     environment: Annotated[Text, "its directory"]
-    problem: Annotated[Text | None, "why recovery refuses, or what it does not see; null when it sees all"]
+    problem: Annotated[Text | None, "why recovery refuses, or what it does not read; null when it reads everything"]
     missing: Annotated[Int, "files that something needs"]
     cut: Annotated[Int, "files that end too early"]
     cleaned: Annotated[Int, "numbers of files that nothing needs"]
     unknown: Annotated[Int, "numbers whose contents are unknown, since recovery refuses"]
-    databases: Annotated[Sequence[Text], "databases that are gone whole"]
-    keys: Annotated[Int, "records whose newest version is gone, without those of JE's own databases"]
-    with_older: Annotated[Int, "those of them that have an older version in the log"]
-    subtrees: Annotated[Int, "parts of trees that are gone, without those of JE's own databases"]
+    databases: Annotated[Sequence[Text], "databases that are lost entirely"]
+    keys: Annotated[Int, "records whose newest version is lost, without records of JE's own databases"]
+    with_older: Annotated[Int, "records that have an older version in the log"]
+    subtrees: Annotated[Int, "parts of trees that are lost, without JE's own databases"]
     subtree_records: Annotated[Int, "records in them, about"]
-    internal: Annotated[Int, "records and parts of trees of JE's own databases that are gone"]
+    internal: Annotated[Int, "records and parts of trees of JE's own databases that are lost"]
     copy: Annotated[Text | None, "where the environment without them was made; null: no record is left"]
     dry_run: Annotated[Bool, "nothing was written"]
     next: Annotated[Text | None, "the next command"]

@@ -55,15 +55,15 @@ def _outputs() -> Outputs:
 )
 @environment
 @click.argument("key", type=params.KEY, help="The key: text, or 0x and hex; --key-format reads other forms.")
-@click.argument("data", type=params.DATA, help="The data, likewise; - reads the bytes of standard input.")
+@click.argument("data", type=params.DATA, help="The data: text, or 0x and hex; - reads the bytes of standard input.")
 @click.option("--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
 @click.option("--no-overwrite", is_flag=True, help="Refuse (exit 3) if the key has a record.")
 @click.option("--no-commit", is_flag=True, help="Leave the transaction open, as after a crash; recovery undoes it.")
 def put(run: Run, env: str, key: bytes, data: bytes, name: str, no_overwrite: bool, no_commit: bool) -> int:
     """Write one record in its own transaction; with sorted duplicates, add a data item.
 
-    The environment is recovered first if it needs it, and closed with a checkpoint. With --no-commit it is left as
-    after a crash: the record is in the log and durable, but its transaction has no end.
+    The environment is recovered first if it needs it, and closed with a checkpoint. With --no-commit the transaction
+    stays open, as after a crash: the record is in the log and durable, but its transaction has no end.
     """
     data = read_data(data)
     with open_to_write(run, env, check=require_database(env, name)) as found:

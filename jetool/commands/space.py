@@ -148,7 +148,9 @@ def space(run: Run, env: str, why: bool, recalc: bool) -> int:
         found = recalculate(storage, env, files, run.listener)
         report, databases = recounted(report, found, files), found.databases
         for unknown in found.not_walked:
-            run.messages.warning(f"not counted: {unknown}", file=env, consequence="what it uses counts as obsolete")
+            run.messages.warning(
+                f"not counted: {unknown}", file=env, consequence="the entries that it uses count as obsolete"
+            )
     with run.out.stream(FileUse, DatabaseUse, line=_line_with_reason if why else _line) as stream:
         for file in report.files:
             stream.row(_file(file))

@@ -35,16 +35,16 @@ class TxnRow(NamedTuple):
     """One transaction."""
 
     txn: Annotated[Int, "its id; that of a replicated transaction is negative"]
-    fate: Annotated[Text, "what became of it", Choices(FATES)]
+    fate: Annotated[Text, "its fate", Choices(FATES)]
     first_lsn: Annotated[Lsn, "its first record"]
     last_lsn: Annotated[Lsn, "its last record"]
     end_lsn: Annotated[Lsn, "its Commit, Abort or Prepare"]
     time: Annotated[Time | None, "when it ended"]
     records: Annotated[Int, "records that it wrote and that are still in the log"]
-    rolled_back_records: Annotated[Int, "those of them that a rollback took back"]
+    rolled_back_records: Annotated[Int, "records that a rollback undid"]
     bytes: Annotated[SizeBytes, "their entries, with headers"]
     dbs: Annotated[Sequence[Int], "ids of the databases that it wrote to"]
-    after_end: Annotated[Bool, "its end stands after a bad entry: recovery does not see it"]
+    after_end: Annotated[Bool, "its end comes after a bad entry: recovery does not read it"]
     xid: Annotated[Text | None, "format:gtrid:bqual of a prepared transaction"]
 
 

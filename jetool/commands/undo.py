@@ -59,7 +59,7 @@ def undo(run: Run, env: str, force: bool) -> int:
     Every log file is restored byte for byte; the lock file stays. The command refuses if the environment was written to
     since, because the new entries would be lost. For a Derby database it undoes recover or checkpoint.
 
-    It also undoes a repair that was killed. If undo itself is killed, run it again.
+    The command also undoes a repair that was killed. If undo itself is killed, run it again.
     """
     undone = undo_repair(env, run.backup_dir, force=force, dry_run=run.dry_run, hold=partial(interrupted.locked, run))
     if undone.was_undone:

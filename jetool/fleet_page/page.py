@@ -328,7 +328,7 @@ def _facts(profile: Profile) -> str:
     if profile.missing:
         pairs.append(("Missing files", _missing(profile)))
     if not profile.recovers:
-        pairs.append(("Recovery", "fails; jetool verify says why"))
+        pairs.append(("Recovery", "fails; jetool verify shows why"))
     if profile.marker:
         pairs.append(("Restore marker", "JE refuses to open it"))
     if profile.lock_holder is not None:

@@ -57,7 +57,7 @@ class EntryTypesParam(click.ParamType[EntryTypes]):
                 from engine.derby.format.operations import names as operations
 
                 if not operations.named(name):
-                    self.fail(f"{word!r} is no entry type, operation or group; --type list prints them", param, ctx)
+                    self.fail(f"{word!r} is not an entry type, operation or group; --type list prints them", param, ctx)
                 only_derby.append(word)
             numbers |= found
         return EntryTypes(tuple(words), frozenset(numbers), tuple(only_derby))
@@ -108,7 +108,7 @@ def resolve(address: Address, storage: Storage, files: LogFiles) -> int:
 
     Raises:
         NotFoundError: the address is ``ckpt`` or ``first-active``, and the log holds no checkpoint.
-        UsageError: it is written as an instant of Derby's log.
+        UsageError: the address is written as an instant of Derby's log.
     """
     if address.is_instant and address.lsn is not None:
         raise UsageError(

@@ -1,7 +1,7 @@
 """Entry point: finds the command, runs it, and turns the outcome into an exit code.
 
 ``jetool --help`` prints ``jetool.frame.table``; a command's module is imported only when the command is called. Every
-start imports the imports of this module, so there is little besides Click.
+start loads the modules that this module imports, so it imports little besides Click.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class Command(click.Command):
     """One command.
 
     Attributes:
-        formats: its formats, the default first.
+        formats: the formats of the command, the default first.
         examples: pairs of a description and a command line.
         exits: meanings of its exit codes, without the codes that every command has.
         outputs: returns its outputs. It is a function, so that ``--help`` need not load shapes.
@@ -241,7 +241,7 @@ class Command(click.Command):
             run.messages.notice(
                 f"the tail is moving: {plural(grown, 'byte was', 'bytes were')} appended to the log while it was read",
                 file=env,
-                consequence="what is said of the end of the log is of a moment in between",
+                consequence="statements about the end of the log are from a moment during the run",
             )
 
     def _serving(self, values: Mapping[str, Any]) -> Verb:
@@ -249,7 +249,7 @@ class Command(click.Command):
 
         Raises:
             NotFoundError: the directory does not exist, or is neither kind.
-            UsageError: it is both kinds, or of a kind without this verb.
+            UsageError: the directory is both kinds, or of a kind without this verb.
         """
         own = self.callback
         assert own is not None
@@ -339,10 +339,10 @@ def command(
         name: as the user types it.
         outputs: returns the outputs of the command.
         examples: two or more pairs of a description and a command line.
-        exits: its exit codes with their meanings, without the codes that every command has.
-        formats: its formats, the default first.
+        exits: the exit codes of the command with their meanings, without the codes that every command has.
+        formats: the formats of the command, the default first.
         features: the groups of shared options that it supports (``jetool.frame.options``).
-        parent: its group, for subcommands such as ``vlsn range``.
+        parent: the group of the command, for subcommands such as ``vlsn range``.
         kind_option: the option for the kind of the environment; None: detect it from the files.
         check: called with the arguments of the function before the environment is read; raises UsageError.
         writes: whether it changes an environment although it lacks the feature ``write``.
@@ -378,11 +378,11 @@ def environment(function: Callable[P, int]) -> Callable[P, int]:
 
 
 def environment_or(metavar: str, about: str) -> Callable[[Callable[P, int]], Callable[P, int]]:
-    """The same for an argument that may be something other than a directory; the command decides."""
+    """Like ``environment``, for an argument that need not be a directory; the command decides what it is."""
 
     def make(function: Callable[P, int]) -> Callable[P, int]:
         function = click.argument("env", metavar=metavar, type=params.DIRECTORY, help=about)(function)
-        text = f"The environment, for ENV (also from {_HOME})."
+        text = f"The environment, instead of ENV (also from {_HOME})."
         return click.option("-h", "--home", type=params.DIRECTORY, help=text)(function)
 
     return make

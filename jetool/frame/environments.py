@@ -57,7 +57,7 @@ WRITE_EXITS: Final = {
 }
 READ_EXITS: Final = {
     exits.FINDINGS: "printed, but committed transactions after a bad entry of the log were not read",
-    exits.REFUSED: "the environment has a restore marker and must not be opened; files of that point are gone",
+    exits.REFUSED: "the environment has a restore marker and must not be opened; files of that point were deleted",
     exits.NOT_FOUND: "no environment, no such database, no such point",
     exits.UNSUPPORTED: "a log version that this program does not read, or a search in an unknown key order",
     exits.INCOMPLETE: "damage that recovery has to read, or a file that cannot be read",
@@ -134,7 +134,7 @@ def open_to_read(run: Run, env: str, as_of: Point | None = None) -> Environment:
 
     Arguments:
         run: receives warnings about data that is not visible.
-        env: its directory.
+        env: the directory of the environment.
         as_of: a point of its log; the environment is read as of this point.
 
     Raises:
@@ -177,7 +177,7 @@ def _note_holder(run: Run, holder: int | None) -> None:
     if holder is not None:
         run.messages.notice(
             f"{holder_in_words(holder)} has the environment open for writing",
-            consequence="what it has not logged yet is not seen",
+            consequence="changes that it has not logged yet are not visible",
         )
 
 
@@ -262,7 +262,7 @@ def require_place(path: str, option: str) -> None:
             file=path,
             found=f"{there} is no directory" if not there.is_dir() else f"{there} may not be written",
             consequence="nothing was changed",
-            hint=f"name another one with {option}",
+            hint=f"name another directory with {option}",
         )
 
 
@@ -296,7 +296,7 @@ def open_to_write(
 
     Arguments:
         run: gives the lock timeout, the backup directory, and whether this is a dry run.
-        env: its directory.
+        env: the directory of the environment.
         config: the configuration for opening it.
         through: wraps the storage of the environment.
         check: compares the user's arguments with the recovered databases, before the first byte changes.

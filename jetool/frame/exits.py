@@ -64,18 +64,18 @@ _PRECEDENCE: Final = (INTERNAL, INCOMPLETE, FINDINGS, DATA_GIVEN_UP, WARNINGS, D
 # The next command for errors without their own hint; ``{}`` is the command that ran.
 _NEXT: Final = {
     "usage": "{} --help",
-    "refused": "{} --help says when it may run",
+    "refused": "{} --help states when it may run",
     "not_found": "check the path and the name",
     "unsupported": "jetool --version says which log versions are read and written",
     "damage": "copy the environment first; jetool verify says what is damaged",
     "storage": "check permissions, free space and the disk, then run it again",
-    "unknown_outcome": "jetool node get says what is there now",
+    "unknown_outcome": "jetool node get shows the current record",
     "disconnected": "check the address and that the node runs, then run it again",
     "lost_position": "jetool backup copies the group; then begin a new stream",
     "rewritten": "begin a new stream, or add --fast for retractions",
     "stalled": "run it again once there is room",
-    "committed": "the write stands: jetool node get reads it, jetool group show says how the nodes are",
-    "job": "{} --help; --master and --conf say where and how Spark runs it",
+    "committed": "the write is committed: jetool node get reads it, jetool group show shows the state of the nodes",
+    "job": "{} --help; --master and --conf set where and how Spark runs it",
 }
 
 

@@ -25,7 +25,7 @@ def settle(run: Run, env: str) -> None:
 
     Arguments:
         run: receives a warning about the action.
-        env: its directory.
+        env: the directory of the environment.
 
     Raises:
         RefusedError: as ``settlement.settle``.
@@ -37,7 +37,7 @@ def settle(run: Run, env: str) -> None:
     run.messages.warning(
         f"an interrupted repair ({settled.command}) {done}",
         file=env,
-        consequence="the environment is as it was before that repair; this command goes on from there",
+        consequence="the environment is as it was before that repair; this command continues from there",
     )
 
 
@@ -47,11 +47,11 @@ def preview(run: Run, env: str) -> None:
     if pending is None:
         return
     if run.dry_run:
-        what = "a real run first brings back what was there before it"
+        what = "a real run first restores the state before it"
     else:
-        what = "what is shown is neither the state before it nor the state after it"
+        what = "the output is neither the state before it nor the state after it"
     if settlement.is_at_work(env):
-        run.messages.notice(f"a repair ({pending.command}) is at work", file=env, consequence=what)
+        run.messages.notice(f"a repair ({pending.command}) is running", file=env, consequence=what)
         return
     run.messages.warning(
         f"a repair ({pending.command}) was interrupted", file=env, consequence=what, hint=f"jetool undo {env}"
@@ -104,7 +104,7 @@ def stopped(run: Run, env: str, error: BaseException) -> None:
             f"the repair ({pending.command}) is not finished",
             file=env,
             consequence=f"the old bytes are saved in {pending.backup}",
-            hint=f"jetool undo {env} takes it back; the same command again begins anew",
+            hint=f"jetool undo {env} reverts it; the same command again starts from the beginning",
         )
 
 

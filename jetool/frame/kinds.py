@@ -30,7 +30,7 @@ def kind_of(storage: Storage) -> str:
 
     Raises:
         NotFoundError: the directory does not exist, or is neither kind.
-        UsageError: it is both.
+        UsageError: the directory is both kinds.
     """
     found = storage.stat()
     if found is None:
@@ -68,7 +68,7 @@ def require(kind: str, storage: Storage, verb: str) -> None:
         verb: the verb that serves this kind only.
 
     Raises:
-        UsageError: it is of the other kind.
+        UsageError: the directory is of the other kind.
     """
     found = storage.stat()
     if found is None or not found.is_directory:
@@ -93,7 +93,7 @@ def require_je(storage: Storage) -> None:
     """Refuse a directory that is not a JE environment.
 
     Raises:
-        NotFoundError: there is no environment. UsageError: it is a Derby database.
+        NotFoundError: there is no environment. UsageError: the directory is a Derby database.
     """
     if kind_of(storage) == DERBY:
         raise not_for(DERBY, str(click.get_current_context().command.name))

@@ -38,7 +38,7 @@ def report_damage(run: Run, env: str, met: Iterable[Damage]) -> int:
             f"damage met: {REASONS[damage.reason]}",
             file=f"{env}/{damage.path}",
             lsn=format_lsn(damage.lsn),
-            consequence="what it held is not known",
+            consequence="its content is not known",
             hint=f"jetool verify {env}",
         )
     return exits.FINDINGS if damages else exits.DONE
@@ -103,6 +103,6 @@ def warn_of_damage_before(run: Run, env: str, storage: Storage, files: LogFiles,
         file=f"{env}/{first.path}",
         lsn=format_lsn(first.lsn),
         found=f"{plural(len(damages), 'place')} in {plural(count, 'file')}, the first: {REASONS[first.reason]}",
-        consequence="what stood there is lost, if the trees still lead to it",
+        consequence="records in the damaged part are lost, if the trees still refer to them",
         hint=f"jetool verify {env} --full",
     )

@@ -184,7 +184,7 @@ def _entry_header() -> list[list[str]]:
         ("checksum", "Adler-32 of all that follows, body included"),
         ("type", "entry type, see ENTRY TYPES"),
         ("flags", "see FLAGS"),
-        ("prevOffset", "where the header of the entry before begins, in this file"),
+        ("prevOffset", "where the header of the previous entry begins, in this file"),
         ("item size", "bytes of the body"),
     ]
     vlsn = [("VLSN", "only when the flags say so")]
@@ -199,7 +199,7 @@ def _file_header() -> list[list[str]]:
     fields = [
         ("time", "creation, milliseconds since 1970"),
         ("file number", "the number in the file's name"),
-        ("last entry", "offset of the last entry of the file before; 0 in file 0"),
+        ("last entry", "offset of the last entry of the previous file; 0 in file 0"),
         ("log version", "of all entries in this file"),
     ]
     return [["offset", "type", "field", "meaning"], *_layout(FILE_HEADER_BODY.format, fields, HEADER_BYTES)]

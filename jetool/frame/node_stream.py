@@ -25,8 +25,8 @@ class StreamNode:
     """One environment and its stream.
 
     Arguments:
-        run: progress, processes and warnings.
-        env: its directory.
+        run: gives the listener for progress and the number of processes, and prints warnings.
+        env: the directory of the environment.
         checks: checks of files that were already read completely; files without a part of the stream are not read
             again.
 
@@ -57,7 +57,7 @@ class StreamNode:
 
     @property
     def facts(self) -> StreamFacts:
-        """The facts of its stream."""
+        """Facts about the stream of the environment."""
         return self.log.facts
 
     @property
@@ -67,7 +67,7 @@ class StreamNode:
 
     @property
     def is_replicated(self) -> bool:
-        """Whether it has a stream at all."""
+        """Whether the environment has a stream."""
         return self.facts.first != NULL_VLSN or bool(self.facts.rollbacks)
 
     @property
@@ -131,7 +131,7 @@ def _warn(run: Run, env: str, log: LogStream) -> bool:
             f"damage met: {REASONS[damage.reason]}",
             file=f"{env}/{damage.path}",
             lsn=format_lsn(damage.lsn),
-            consequence="what stood there was not read",
+            consequence="entries in the damaged part were not read",
             hint=f"jetool verify {env}",
         )
     for lsn in log.unreadable:

@@ -292,7 +292,7 @@ def leading() -> list[click.Option]:
     """The options that may precede the command's name. There their values stay as written; the command parses them."""
     taken = (make for name, make in FEATURES.items() if name not in _AFTER_NAME)
     options = [*_base(FORMATS), *(option for make in taken for option in make())]
-    options.append(click.Option(["-h", "--home"], type=params.DIRECTORY, help="The environment, for ENV."))
+    options.append(click.Option(["-h", "--home"], type=params.DIRECTORY, help="The environment, instead of ENV."))
     for option in options:
         if not option.is_flag and not option.count:
             # The command parses the value, because only the command has the list of its formats.

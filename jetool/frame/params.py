@@ -134,7 +134,7 @@ class SizeType(click.ParamType[int]):
         found = _SIZE.fullmatch(str(value).strip())
         bytes_ = int(float(found[1]) * _UNITS[(found[2] or "").lower()]) if found is not None else 0
         if bytes_ <= 0:
-            self.fail(f"{value!r} is no size; write 5GiB, 200MB or a number of bytes", param, ctx)
+            self.fail(f"{value!r} is not a size; write 5GiB, 200MB or a number of bytes", param, ctx)
         return bytes_
 
 
@@ -152,7 +152,7 @@ class CacheType(SizeType):
 
         number = text[:-1].strip()
         if not number.isdecimal() or not 1 <= int(number) <= _MOST_CACHE_PER_CENT:
-            self.fail(f"{value!r} is no share; write 1% to {_MOST_CACHE_PER_CENT}%", param, ctx)
+            self.fail(f"{value!r} is not a share; write 1% to {_MOST_CACHE_PER_CENT}%", param, ctx)
         return share_of_free(int(number))
 
 
@@ -193,7 +193,7 @@ class HostPortType(click.ParamType[tuple[str, int]]):
         if host.startswith("[") and host.endswith("]"):
             host = host[1:-1]
         if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-            self.fail(f"{value!r} is no address; write HOST:PORT, with a port from 1 to 65535", param, ctx)
+            self.fail(f"{value!r} is not an address; write HOST:PORT, with a port from 1 to 65535", param, ctx)
         return host, int(port)
 
 

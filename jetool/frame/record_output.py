@@ -41,8 +41,8 @@ _BATCH: Final = 512
 class PrintedRecord(NamedTuple):
     """One record; with sorted duplicates one data item of a key."""
 
-    key: Annotated[Key, "the key, as --key-format says"]
-    data: Annotated[Data, "the data, as --data-format says"]
+    key: Annotated[Key, "the key, in the format of --key-format"]
+    data: Annotated[Data, "the data, in the format of --data-format"]
     decoded_key: Annotated[Json | Absent, Like(DecodedFields)] = ABSENT
     decoded_data: Annotated[Json | Absent | None, Like(DecodedFields)] = ABSENT
     known: Annotated[Bool | Absent, Like(DecodedFields)] = ABSENT

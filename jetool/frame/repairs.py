@@ -49,7 +49,7 @@ def repairing(run: Run, env: str, command: str, config: EnvironmentConfig) -> It
 
     Arguments:
         run: gives dry run, lock timeout and backup directory.
-        env: its directory.
+        env: the directory of the environment.
         command: the name of the repair for ``undo``.
         config: how it is opened.
 
@@ -93,5 +93,5 @@ def _for_good(run: Run, env: str, disk: DiskStorage, command: str, config: Envir
     if saving.saved_bytes:
         repair.backup, repair.saved_bytes = backup.root, saving.saved_bytes
         run.messages.notice(
-            f"the old bytes were saved in {repair.backup}", hint=f"jetool undo {env} takes the change back"
+            f"the old bytes were saved in {repair.backup}", hint=f"jetool undo {env} reverts the change"
         )

@@ -36,8 +36,8 @@ class Error(NamedTuple):
     hint: Annotated[Text | Absent, "the next command or action"] = ABSENT
     report: Annotated[Text | Absent, "the report file of an internal error"] = ABSENT
     commits_after: Annotated[Int | Absent, "recover: committed transactions after the bad entry"] = ABSENT
-    commits_synced: Annotated[Int | Absent, "recover: those of them that the log shows to have been durable"] = ABSENT
-    commits_acknowledged: Annotated[Int | Absent, "recover: those that the group has acknowledged"] = ABSENT
+    commits_synced: Annotated[Int | Absent, "recover: lost commits that the log shows to have been durable"] = ABSENT
+    commits_acknowledged: Annotated[Int | Absent, "recover: lost commits that the group has acknowledged"] = ABSENT
     torn_write: Annotated[Int | Absent, "recover: 1 when the bad bytes hold empty sectors, else 0"] = ABSENT
 
 

@@ -11,7 +11,7 @@ def text() -> str:
     """The version of jetool, the running build, and the log versions that it reads and writes.
 
     Each log version is listed with the JE release that wrote it. New environments and logs of earlier versions are
-    written in the stated version; logs of later versions are continued in their own.
+    written in the stated version; logs of later versions are continued in their own version.
     """
     read = f"{OLDEST_VERSION} to {NEWEST_VERSION} (JE {JE_RELEASES[OLDEST_VERSION]} to {JE_RELEASES[NEWEST_VERSION]})"
     written = f"{WRITTEN_VERSION} (JE {JE_RELEASES[WRITTEN_VERSION]})"

@@ -104,7 +104,7 @@ class FindingStream(Protocol):
         """Print the summary, which lists what was checked and what was not.
 
         Arguments:
-            summary: its fields.
+            summary: the fields of the summary.
             incomplete: the environments whose check was not completed.
         """
 
@@ -131,7 +131,7 @@ class Output(Protocol):
         """Print records of one class.
 
         Arguments:
-            of: their class.
+            of: the class of the records.
             records: all of them.
             more: further fields of the summary; the command declares their shape.
         """

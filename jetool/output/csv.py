@@ -5,9 +5,9 @@ printed, because it would be a row of another kind.
 
 A log may hold text from untrusted sources, and a spreadsheet evaluates a cell that begins with ``=``, ``+``, ``-`` or
 ``@``. Unless such a cell is a number, it is prefixed with an apostrophe, which spreadsheets do not show. Control
-characters other than tab and newline, and what changes the direction of text, are spelt as in JSON (``\\u001b``): a
-terminal obeys them, and a carriage return ends the line for some readers. Programs that need the exact values should
-read NDJSON or a JE dump.
+characters other than tab and newline, and characters that change the direction of text, are spelt as in JSON
+(``\\u001b``): a terminal obeys them, and a carriage return ends the line for some readers. Programs that need the exact
+values should read NDJSON or a JE dump.
 """
 
 from __future__ import annotations

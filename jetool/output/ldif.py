@@ -55,7 +55,7 @@ def write_ldif(env: Environment, path: Path) -> LdifCounts:
     """Write all entries of a backend to a new file.
 
     Raises:
-        NotFoundError: it is no LDAP backend.
+        NotFoundError: the environment is not an LDAP backend.
     """
     written = left_out = 0
     bases = base_dns(env)

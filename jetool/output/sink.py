@@ -28,7 +28,7 @@ STDOUT: Final = "standard output"
 
 
 class OutputClosedError(Exception):
-    """The reader of standard output has gone away. Not an error of this program."""
+    """The reader of standard output has gone away. This is not an error of this program."""
 
 
 class Sink(Protocol):
@@ -228,7 +228,7 @@ def output_failure(error: OSError, name: str) -> Exception:
         "cannot write the results" + (f" to {name}" if name == STDOUT else ""),
         file=None if name == STDOUT else name,
         found=error.strerror or str(error),
-        consequence="what was written so far is incomplete",
+        consequence="the output written so far is incomplete",
     )
 
 

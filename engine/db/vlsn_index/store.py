@@ -97,7 +97,7 @@ class VLSNHook:
     """Collects the replication stream of the recovery range.
 
     Arguments:
-        limits: how buckets are filled.
+        limits: limits on the size of buckets.
     """
 
     def __init__(self, limits: BucketLimits) -> None:

@@ -36,7 +36,7 @@ def base_columns(data: bytes) -> tuple[int, ...]:
     columns = []
     length = pairs.get("keyLength")
     if not isinstance(length, int) or not 0 < length <= len(pairs):
-        raise FormatError("an index descriptor does not say how many columns the index has", found=str(length))
+        raise FormatError("an index descriptor does not state how many columns the index has", found=str(length))
     for at in range(length):
         position = pairs.get(f"bcp{at}")
         if not isinstance(position, int) or position < 1:

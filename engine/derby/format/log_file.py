@@ -7,7 +7,7 @@ offset  size  content
 4       int   9
 8       long  N of ``logN.dat``
 16      long  instant just after the last record of the previous file; 0 in the first file
-24            records; after the last one of a file left by a log switch four zero bytes
+24            records; after the last record of a file left by a log switch four zero bytes
 ======  ====  ============================================================================
 
 Envelope of a record: int L, long instant (its own file number and position), L bytes of body, int L again. A record

@@ -81,7 +81,7 @@ class Record(NamedTuple):
     """One log record.
 
     Attributes:
-        instant: its position in the log.
+        instant: position of the record in the log.
         length: bytes of the body; the record takes 16 more.
         group: flag bits.
         transaction: number of the transaction, None in checksum records.

@@ -1,4 +1,4 @@
-"""Rows: a header, then fields. The same bytes stand on pages and, in two forms, in the optional data of records.
+"""Rows: a header, then fields. Pages, and in two forms the optional data of records, hold the same bytes.
 
 Header:
 
@@ -188,7 +188,8 @@ def encode_row(row: DecodedRow) -> bytes:
 
 
 def merge(image: DecodedRow, old: DecodedRow) -> DecodedRow:
-    """The row after an update: header and fields of ``image``, with the old field where the image says unchanged.
+    """The row after an update: header and fields of ``image``, with the old field where the image marks a field as
+    unchanged.
 
     If the old row has no such field, the field is null, as in the image.
     """

@@ -56,7 +56,7 @@ def place_of(cache: PageCache, found: Container, one: Record, operation: PageOpe
         cache: the pages.
         found: the record's container.
         one: the record.
-        operation: its operation.
+        operation: the operation of the record.
 
     Raises: DamageError when the row is nowhere to be found.
     """

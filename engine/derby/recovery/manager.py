@@ -5,7 +5,7 @@ Order (duties of section J of the behaviour document):
 1. Analysis without effects: where to start, where the log ends, which transactions are open, and what follows the end.
 2. Interlock. Derby takes any damage for the end of the log and zeroes what follows; when committed transactions follow,
    this program refuses. It also refuses where Derby would start an empty log, and where the log ends before its own
-   checkpoint. A next log file that keeps Derby from starting is refused unless it holds no record.
+   checkpoint. A next log file that keeps Derby from starting is refused if it holds a record.
 3. Redo pass from the redo low water mark (``redo``).
 4. The tail after the append position is zeroed, even if Derby would leave bytes that it cannot decode.
 5. Undo pass (``undo``): losers one after the other, internal ones first; prepared transactions are kept.
@@ -153,7 +153,8 @@ def take_back(storage: Storage, backup: Storage, *, force: bool = False) -> int:
         backup: the backup directory.
         force: continue although files were changed since.
 
-    Raises: NotFoundError without saved bytes; RefusedError when a JVM has the database open, and without ``force``.
+    Raises: NotFoundError if there are no saved bytes; RefusedError if a JVM has the database open, and without
+    ``force``.
     """
     lock = DerbyDatabase(storage).lock()
     try:

@@ -41,8 +41,8 @@ class Redo:
 
     Attributes:
         seen: number of page and container records read.
-        applied: number of those that changed something.
-        skipped: number of those already applied, or whose container was removed.
+        applied: number of records that changed a page or a container.
+        skipped: number of records that were already applied, or whose container was removed.
     """
 
     __slots__ = ("_cache", "_containers", "_log", "applied", "seen", "skipped")

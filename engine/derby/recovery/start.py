@@ -24,7 +24,7 @@ class Start(NamedTuple):
     """The start of recovery.
 
     Attributes:
-        checkpoint_at: instant of the last checkpoint record, 0 without one.
+        checkpoint_at: instant of the last checkpoint record; 0 if there is no checkpoint record.
         checkpoint: the record's fields, None when there is no usable checkpoint.
         undo_lwm: the scan starts here.
         redo_lwm: redo work starts here.

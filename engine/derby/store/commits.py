@@ -1,8 +1,8 @@
 """Group commit (R-DRB-7): one flush runs at a time, and writes everything appended before it began.
 
 A committing transaction appends its end record and then needs everything up to it to be durable. When a flush is
-running it waits and tests again: the flush may have covered its record. Otherwise it writes what is in the buffer, its
-own end record and those that others have appended in the meantime, and syncs without holding the latch, so that others
+running it waits and tests again: the flush may have covered its record. Otherwise it writes the buffer, which holds its
+own end record and records that others have appended in the meantime. It syncs without holding the latch, so that others
 can append. If the record is durable already, the call returns at once.
 
 Example: A flushes to (1,5000). B ends at (1,5200) and C at (1,5300) while A's sync runs; both wait. B wakes first and
@@ -26,7 +26,7 @@ class DerbyGroupCommit:
 
     Attributes:
         flushes: syncs so far.
-        waits: number of times that a transaction waited for another one's flush.
+        waits: number of times that a transaction waited for the flush of another transaction.
     """
 
     def __init__(self, core: Core) -> None:
@@ -42,7 +42,8 @@ class DerbyGroupCommit:
             written = None
             try:
                 with self._core.stopping():
-                    # The bytes are taken under the latch; the sync runs without it, so that others can append.
+                    # The bytes are taken under the latch. The sync runs without the latch, so that other threads can
+                    # append.
                     with self._core.latch:
                         written = self._core.writer.write_out()
                     if written is not None:

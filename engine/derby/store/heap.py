@@ -3,7 +3,7 @@
 * Page 1 has a descriptor row in slot 0, as Derby's heaps have. Rows go to the page that was used last, to a page where
   room was freed since the store was opened, or to a new page.
 * A row that does not fit on a page of its own keeps its key, and its value becomes a chain of pieces on overflow pages,
-  one piece to a page: a field that says overflow, with page and record id of the first piece; each piece is the data
+  one piece to a page: a field marked as overflow, with page and record id of the first piece; each piece is the data
   and such a field for the next one (derby-log-format.md 13.3).
 * A deleted row is only marked, so that undo can restore it; it is purged after the commit (``reclaim``). The undo of an
   insert purges at once (flag 0x02): no other transaction has seen the row.

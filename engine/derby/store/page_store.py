@@ -81,7 +81,7 @@ class PageStore:
     """An open store.
 
     Arguments:
-        storage: its directory.
+        storage: the directory of the store.
         options: see ``StoreOptions``.
         read_only: recover and work on a view in memory; nothing is locked or changed.
         backup: directory where recovery saves the bytes that it overwrites; None saves nothing.
@@ -203,7 +203,7 @@ class PageStore:
             txn.put(name, key, value)
 
     def get(self, name: str, key: bytes) -> bytes | None:
-        """The value of a key, or None. NotFoundError without such a table."""
+        """The value of a key, or None. NotFoundError if the table does not exist."""
         with self.begin() as txn:
             return txn.get(name, key)
 

@@ -2,9 +2,9 @@
 
 A table is a heap with the rows (key, value) and a unique index from the key to the row. Container numbers end in 0 for
 heaps and in 1 for indexes, as Derby's do. The catalogue is the heap in container 32 (``seg0/c20.dat``); its rows are
-the name of a table and the numbers of its two containers (two longs). Creating and dropping a table is a change of the
-catalogue and of containers in one transaction, and is undone with it. The files of a dropped table are removed after
-the commit.
+the name of a table and the numbers of its two containers (two longs). Creating or dropping a table changes the
+catalogue and containers in one transaction; undoing the transaction undoes all of these changes. The files of a dropped
+table are removed after the commit.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class StoreTable:
 
     Attributes:
         name: its name.
-        heap: its rows.
-        index: its keys.
-        row: location of its row in the catalogue.
+        heap: the rows of the table.
+        index: the keys of the table.
+        row: location of the table's row in the catalogue.
     """
 
     __slots__ = ("heap", "index", "name", "row")

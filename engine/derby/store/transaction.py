@@ -52,7 +52,7 @@ class Savepoint(NamedTuple):
 
 
 class StoreTransaction:
-    """A transaction, made by ``PageStore.begin``; for one thread at a time.
+    """A transaction, created by ``PageStore.begin``; for one thread at a time.
 
     Arguments:
         parts: the store.
@@ -69,12 +69,12 @@ class StoreTransaction:
 
     @property
     def number(self) -> int:
-        """Its number in the log."""
+        """The number of the transaction in the log."""
         return self._running.number
 
     @property
     def last_instant(self) -> int:
-        """Instant of its last record, 0 when it has written nothing."""
+        """Instant of the last record; 0 if the transaction has written nothing."""
         return 0 if self._running.entry is None else self._running.entry.instants[-1]
 
     def __enter__(self) -> Self:
@@ -94,7 +94,7 @@ class StoreTransaction:
         """Make a table.
 
         Arguments:
-            name: its name, 1 to 255 bytes of UTF-8.
+            name: the name of the table, 1 to 255 bytes of UTF-8.
             page_bytes: page size: 4096, 8192, 16384 or 32768.
 
         Raises: RefusedError when the name is taken; UsageError when name or size are not possible.
@@ -126,8 +126,8 @@ class StoreTransaction:
 
         Returns: False if the key exists and must not be overwritten.
 
-        Raises: NotFoundError without such a table; UsageError when the key is too long; RefusedError when another
-        transaction holds the key.
+        Raises: NotFoundError if the table does not exist; UsageError if the key is too long; RefusedError if another
+            transaction holds the key.
         """
         table = self._locked(name, key, exclusive=True)
         if len(key) > table.index.longest_key:

@@ -46,9 +46,9 @@ class RunningXact:
     """A transaction of the running store.
 
     Attributes:
-        number: its number.
-        internal: whether recovery would undo it before all others.
-        entry: its begin and its records so far; None while it has written nothing.
+        number: number of the transaction.
+        internal: whether recovery would undo the transaction before all others.
+        entry: begin record and further records of the transaction; None while it has written nothing.
     """
 
     __slots__ = ("entry", "internal", "number")
@@ -60,7 +60,7 @@ class RunningXact:
 
     @property
     def records(self) -> int:
-        """Number of records it has written; savepoints use it as a position."""
+        """Number of records that the transaction has written; savepoints use this number as a position."""
         return 0 if self.entry is None else len(self.entry.instants)
 
 
@@ -156,7 +156,7 @@ class Core:
             found: the container.
             number: the page.
             make: the class of the operation; called with segment, container, page and version, then ``fields``.
-            data: its optional data.
+            data: the optional data of the operation.
         """
         with self.stopping():
             target = self.page(found, number)

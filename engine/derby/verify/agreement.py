@@ -212,8 +212,8 @@ class _Piece(NamedTuple):
     Attributes:
         fields: by column; None is null.
         unknown: columns whose value is incomplete in this piece.
-        end: the column after its last one.
-        next: page and record id of the next piece; None: it is the last one.
+        end: the number of the column after the last column of the piece.
+        next: page and record id of the next piece; None for the last piece.
     """
 
     fields: dict[int, bytes | None]

@@ -6,11 +6,11 @@ What is checked, in this order:
 2. The log, from the first existing file, then from the undo low water mark: group checksums, chaining, transaction
    bookkeeping, and the bytes after the end (``log_checks``).
 3. Containers and pages: headers, checksums, slot tables, rows, and page versions against the log (``page_checks``).
-4. The pages of each index compared with each other, and indexes compared with their tables (``agreement``). Those that
-   recovery changes are compared in their state after recovery (``recovered``). Skipped while another process has the
-   database open.
+4. The pages of each index compared with each other, and indexes compared with their tables (``agreement``). Tables and
+   indexes that recovery changes are compared in their state after recovery (``recovered``). Skipped while another
+   process has the database open.
 5. The containers named by the log and by the catalogue after recovery, compared with the files (``presence``). A file
-   that neither names is not in use, so nothing in it counts as damage.
+that neither log nor catalogue names is not in use, so nothing in it counts as damage.
 
 Page versions against the log (R-DRB-34): for every page the records from the redo low water mark on have versions v,
 v+1, ... w. The page on disk must have a version from v to w. Below v an earlier record is missing, and recovery would

@@ -20,7 +20,7 @@ class DerbyFinding(NamedTuple):
         code: stable code such as ``DRB-LOG-002``.
         severity: ``error``, ``warning`` or ``note``.
         file: path below the database directory, or None.
-        instant: log instant as a number, 0 without one.
+        instant: log instant as a number; 0 if the finding has no instant.
         container: container number, or None.
         page: page number, or None.
         message: what is wrong.
@@ -40,7 +40,7 @@ class DerbyFinding(NamedTuple):
 
 
 class Code(NamedTuple):
-    """The properties shared by all findings of a code."""
+    """The properties shared by all findings with the same code."""
 
     severity: str
     consequence: str
@@ -81,7 +81,7 @@ CODES: dict[str, Code] = {
     ),
     "DRB-LOG-007": Code(
         ERROR,
-        "which transactions are open cannot be told; Derby stops with an error",
+        "it is unknown which transactions are open; Derby stops with an error",
         "restore from a backup",
     ),
     "DRB-LOG-008": Code(
@@ -124,10 +124,10 @@ CODES: dict[str, Code] = {
         NOTE, "a dropped table or index was not removed; the file is ignored", "none is needed; it takes space only"
     ),
     "DRB-CONT-004": Code(NOTE, "the file is given back at a later checkpoint", "none is needed"),
-    "DRB-CONT-005": Code(NOTE, "Derby does not look at the file; it takes space only", "none is needed"),
+    "DRB-CONT-005": Code(NOTE, "Derby does not use the file, which only takes space", "none is needed"),
     "DRB-IDX-001": Code(
         ERROR,
-        "a page stands in the wrong place, or one is lost: queries by this index miss rows or find them twice",
+        "a page is in the wrong place, or lost: queries by this index miss rows or find them twice",
         "restore from a backup and roll forward, or drop the index and create it again",
     ),
     "DRB-IDX-002": Code(
@@ -145,7 +145,7 @@ CODES: dict[str, Code] = {
     "DRB-REPAIR-001": Code(
         ERROR,
         "the files are neither as before the repair nor as it leaves them; other findings are about this state",
-        "jetool undo takes it back, also an undo that was interrupted; the repair itself, run again, begins anew",
+        "jetool undo undoes the repair, and finishes an interrupted undo; the repair, run again, starts anew",
     ),
     "DRB-DB-001": Code(NOTE, "what is read may change under the check", "check a copy, or stop the JVM"),
     "DRB-DB-002": Code(
@@ -154,7 +154,7 @@ CODES: dict[str, Code] = {
         "when the properties are lost, whether it is encrypted is not known either",
         "bring the file back from a copy of this database; recover refuses without it",
     ),
-    "DRB-DB-003": Code(NOTE, "Derby gives it its name back when it starts", "none is needed"),
+    "DRB-DB-003": Code(NOTE, "Derby restores its name when it starts", "none is needed"),
 }
 
 

@@ -163,7 +163,7 @@ class _Scan:
             self.bytes += one.end - one.instant
             if self.records % _STEP == 0:
                 self._listener.step("log", self.bytes, 0)
-            # Report only the first inconsistency; those that follow from it would hide it.
+            # Report only the first inconsistency; its consequences would hide it.
             if self.consistent:
                 try:
                     self.table.see(one)

@@ -59,8 +59,8 @@ def check_pages(
         database: the database.
         versions: versions of pages in the log; None if they are unknown.
         listener: receives progress of ``pages`` steps in containers.
-        agreement: compares indexes and tables; None skips that.
-        unused: containers that nothing names: each gets a note, and its pages are not checked.
+        agreement: compares indexes and tables; None skips this comparison.
+        unused: containers that neither log nor catalogue names: each gets a note, and its pages are not checked.
         catalogue: numbers of the containers that the catalogue names; each needs a page 0.
         only: check these containers; None: all.
     """

@@ -56,7 +56,7 @@ def check_recovered(
         database: the database; it is only read.
         changing: the containers that recovery changes.
         damaged: containers to skip, since errors on their pages are already reported.
-        unused: containers that nothing names.
+        unused: containers that neither log nor catalogue names.
         base_columns: as in ``Agreement``.
     """
     overlay = OverlayStorage(database.storage)

@@ -64,7 +64,7 @@ class FileUtilization(NamedTuple):
 
 
 class DatabaseImpl(NamedTuple):
-    """The state of a database; ``root_lsn`` is NULL_LSN when it has no root."""
+    """The state of a database; ``root_lsn`` is NULL_LSN if the database has no root."""
 
     db_id: int
     name: str | None

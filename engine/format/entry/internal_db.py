@@ -65,7 +65,7 @@ class GhostBucketRecord(NamedTuple):
 
 
 class ReservedFile(NamedTuple):
-    """A log file that the cleaner has finished; the VLSNs are -1 if the file has none."""
+    """A log file that the cleaner has finished; the VLSNs are -1 if the file holds no VLSN."""
 
     flags: int
     first_vlsn: int
@@ -86,7 +86,7 @@ class ExpirationRecord(NamedTuple):
 
 
 class RecordExtinction(NamedTuple):
-    """A scan that discards a key range of some databases. Keys and filter are None when there are none."""
+    """A scan that discards a key range of some databases. Keys and filter are None if the task does not have them."""
 
     version: int
     count_complete: bool

@@ -161,7 +161,7 @@ def encode_ln(record: LN, version: int, kind: LNKind) -> bytes:
     """Encode an LN body.
 
     Arguments:
-        record: its flags decide which optional fields are written.
+        record: the decoded LN; its flags decide which optional fields are written.
         version: any log version, 6 to 26.
         kind: the entry type.
     """

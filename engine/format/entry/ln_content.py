@@ -3,8 +3,8 @@
 * MapLN: a DatabaseImpl, then u8 deleted (je-log-format.md 7.4, 9.1).
 * NameLN: database id, u8 deleted. At the end of the entry comes an operation. After create and update the configuration
   of a replicated database follows; after truncate the id of the database that was replaced (7.5).
-* FileSummaryLN: [since v19 the LSN of the last entry before it]; unless deleted, eleven (v6, v7: ten) i32 counters and
-  the obsolete offsets, packed as 15-bit groups of the differences (10.1).
+* FileSummaryLN: [since v19 the LSN of the previous entry]; unless deleted, eleven (v6, v7: ten) i32 counters and the
+  obsolete offsets, packed as 15-bit groups of the differences (10.1).
 * DupCountLN: a count (v6, v7).
 """
 
@@ -145,7 +145,7 @@ class FileSummary(NamedTuple):
 
     @property
     def most_obsolete_size(self) -> int:
-        """Like ``estimated_obsolete_size``, with the most that obsolete LNs can take."""
+        """Like ``estimated_obsolete_size``, but with the largest size that obsolete LNs can take."""
         return self._with_leftover(self.most_obsolete_ln_size)
 
     @property
@@ -157,7 +157,7 @@ class FileSummary(NamedTuple):
         return math.floor(_single(part / _single(self.total_size)) + 0.5)
 
     def _obsolete_lns(self) -> tuple[int, int, int, int]:
-        """Number of obsolete LNs, their known size, number with and without known size; none exceeds the totals."""
+        """Number of obsolete LNs, their known size, number with and without known size; all are within the totals."""
         count = min(self.obsolete_ln_count, self.total_ln_count)
         counted = min(self.obsolete_ln_size_counted, count)
         return count, min(self.obsolete_ln_size, self.total_ln_size), counted, count - counted
@@ -171,7 +171,7 @@ class FileSummary(NamedTuple):
 
 
 class FileSummaryLN(NamedTuple):
-    """A FileSummary with the offsets that became obsolete since the previous one; ``summary`` is None in a deletion."""
+    """A FileSummary with the offsets that became obsolete since the last summary; ``summary`` is None in a deletion."""
 
     anchor_lsn: int
     summary: FileSummary | None

@@ -1,8 +1,8 @@
 """Fast paths for headers, LNs, nodes and ends of transactions, for code that processes millions of them.
 
 Each has a general twin, which documents the fields and reads every version and every rare case, and a test that
-compares the two on golden logs of all versions or on generated content. A new log version is read by the twins. If a
-layout changes, fast paths that do not support it leave it to them; the limits are coded in this package.
+compares the two on golden logs of all versions or on generated content. The twins read a new log version. If a layout
+changes, fast paths that do not support the new layout leave it to the twins; the limits are coded in this package.
 
 ================================  =========================================  ========================================
 fast                              general                                    differential test

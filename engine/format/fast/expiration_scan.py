@@ -1,7 +1,7 @@
 """Selects the entries that may hold expiring records by their first bytes, so that no object is made for the others.
 
 A user's record has a flag for an expiration in its first bytes; a BIN or a delta has its expiration base after a few
-numbers. Entries that are left out have no expiration. Entries that are kept may have none either;
+numbers. Entries that are left out have no expiration. Entries that are kept may lack an expiration too;
 ``cleaner.expiration`` decodes them and decides. A head that does not fit its body is kept, so that the decoder reports
 the error.
 
@@ -26,7 +26,7 @@ from engine.format.fast.header import PLAIN_HEADER, TYPES
 from engine.format.header import HEADER_BYTES
 from engine.format.versions import CREATION_TIMES, LN_KEY_FIRST, LONG_LSNS_ONLY, NODE_SIZES
 
-# How to tell whether an entry of a type may expire; 0 for types that never do.
+# How to decide whether an entry of a type may expire; 0 for types that never expire.
 BY_FLAGS: Final = 1
 BY_HEAD: Final = 2
 ALWAYS: Final = 3
@@ -41,7 +41,7 @@ class HeadLayout(NamedTuple):
         before_base: up to the expiration base: database id and previous versions.
         after_base: between the expiration base and the identifier key: other bases, node id.
         before_count: between the prefix and the number of slots.
-        has_form: a byte tells whether a base file follows.
+        has_form: a byte shows whether a base file follows.
     """
 
     before_base: int
@@ -76,7 +76,7 @@ def sift(data: bytes, kinds: bytes, layout: HeadLayout, lengths: list[int], foun
 
     Arguments:
         data: begins with an entry; checksums have been verified.
-        kinds: by type number, how to tell: ``KINDS``.
+        kinds: by type number, how to decide whether an entry may expire: ``KINDS``.
         layout: from ``head_layout``.
         lengths: from ``header_lengths``.
         found: extended by the positions.

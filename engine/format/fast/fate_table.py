@@ -185,7 +185,7 @@ class FateTable:
             after_end: the entries come after the end of the log.
 
         Returns:
-            Index of the position that needs the general decoder; the number of positions if none does.
+            Index of the position that needs the general decoder; the number of positions if no position does.
         """
         for index in range(at, len(positions)):
             pos = positions[index]

@@ -1,7 +1,7 @@
 """The loops over the entries of one buffer, interpreted: headers and checksums, no bodies.
 
-They have three users: the engine's readers, the dump command, and Spark tasks that hold a file's bytes. They take bytes
-and return positions and counts, so that a pass over a log pays only for what it uses.
+The loops have three users: the engine's readers, the dump command, and Spark tasks that hold a file's bytes. They take
+bytes and return positions and counts, so that a pass over a log pays only for what it uses.
 
 ``check_plain`` checks plain entries and stops at the first that is not plain. For passes that need only types, links
 and VLSNs, ``follow_links`` goes from header to header and computes no checksum. ``sift`` does not check links either:
@@ -79,7 +79,7 @@ def check_plain(
         data: the buffer.
         pos: where the first entry begins in it.
         base: file offset of the buffer's first byte.
-        prev_offset: file offset of the entry before the first one (0 at the start of a file).
+        prev_offset: file offset of the entry before the first entry in the buffer (0 at the start of a file).
         last_vlsn: the last VLSN of the replication stream so far; each VLSN must be above it.
         with_vlsn: from ``vlsn_bits``.
         sizes: item sizes; extended.
@@ -227,7 +227,8 @@ def pick_open(
         lengths: from ``header_lengths``.
         flag_bytes: number of bytes before the database id.
         has_abort_lsn: the flag for an LSN between database id and transaction id.
-        chunks: LSNs of ends, first by the upper bits of a transaction's id, then by its lowest bits; NULL_LSN for none.
+        chunks: LSNs of ends, first by the upper bits of a transaction's id, then by its lowest bits; NULL_LSN if the
+            transaction has no end.
         bits: number of lowest bits.
         found: extended by the positions of the picked entries, and of entries that do not fit.
 

@@ -33,7 +33,7 @@ def note_transactions(
         prepared: an end removes its transaction.
 
     Returns:
-        Index of the position that needs the general decoder; the number of positions if none does.
+        Index of the position that needs the general decoder; the number of positions if no position does.
     """
     for index in range(at, len(positions)):
         pos = positions[index]

@@ -10,8 +10,8 @@ divided among tasks.
 * ``groups``: compares the nodes of each replication group; pure.
 * ``node_streams``: the replication stream of a node; pure.
 * ``jobs``: the Spark jobs, an RDD of parts each.
-* ``salvage``: records from damaged logs; the only job with rows: ``engine.rescue.salvage``, a task for each group or
-  environment; ``salvage_tasks`` is what executors do.
+* ``salvage``: records from damaged logs; the only job with rows: it runs ``engine.rescue.salvage`` in a task for each
+  group or environment; ``salvage_tasks`` runs on executors.
 
 Except ``jobs`` and ``salvage``, the modules do not use Spark and are imported by executors, which import nothing of the
 command line.

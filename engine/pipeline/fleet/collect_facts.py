@@ -1,6 +1,6 @@
 """The pass over log files that collects ``Facts``: every entry is read and its checksum tested, few bodies are decoded.
 
-Damage is skipped. An unreadable file is noted with the reason, and the pass continues with the next one: one bad disk
+Damage is skipped. An unreadable file is noted with the reason, and the pass continues with the next file: a bad disk
 must not hide the other files.
 
 Few bodies are decoded: checkpoints, rollbacks, FileSummaryLNs, the record of the replication group, and, among the ends

@@ -27,13 +27,13 @@ class FleetNode(NamedTuple):
     """One node.
 
     Attributes:
-        env: its directory.
-        group: name of its replication group; empty when the environment is not replicated.
+        env: the directory of the environment.
+        group: name of the replication group; empty if the environment is not replicated.
         group_key: identifies the group: the inventory's name for it, or its UUID.
-        first_vlsn, last_vlsn: range of its stream after recovery; NULL_VLSN if it has none.
-        last_sync: its last Commit, Abort or Matchpoint.
-        last_commit: its last Commit; None when the log holds none.
-        dtvlsn: its durable VLSN; 0 if unknown.
+        first_vlsn, last_vlsn: range of the stream after recovery; NULL_VLSN if the node has no stream.
+        last_sync: the last Commit, Abort or Matchpoint.
+        last_commit: the last Commit; None if the log holds no Commit.
+        dtvlsn: the durable VLSN of the node; 0 if unknown.
         rollbacks: number of rollbacks.
         damages: number of damaged stretches that were skipped.
         problem: why a part could not be read; empty if all was read.
@@ -85,7 +85,7 @@ def node_of(env: str, stream: NodeStream, group: str = "") -> FleetNode:
     """The facts of one node.
 
     Arguments:
-        env: its directory.
+        env: the directory of the environment.
         stream: the stream of the node, joined from all files.
         group: the group that the inventory puts it in; "" if it names none.
     """

@@ -1,8 +1,8 @@
 """The facts of a part of a log for a report, and how the facts of neighbouring parts are joined.
 
-Facts describe a stretch of log. ``join`` adds those of the following stretch, and joining is associative, so files can
-be divided among tasks in any way. Facts that concern an earlier stretch, such as the end of a rollback or a matchpoint
-before the stretch's own entries, are kept until the earlier stretch is joined.
+Facts describe a stretch of log. ``join`` adds the facts of the following stretch, and joining is associative, so files
+can be divided among tasks in any way. Facts that concern an earlier stretch, such as the end of a rollback or a
+matchpoint before the stretch's own entries, are kept until the earlier stretch is joined.
 
 Example, two stretches of a file each: ``Commit VLSN 9 | LN VLSN 10`` and ``RollbackStart to 9 | LN VLSN 10 | Commit
 VLSN 11``. The first ends with VLSN 10; the second goes back to 9, then ends with 11. Joined: 11.
@@ -34,12 +34,12 @@ class FleetFileFacts(NamedTuple):
 
     Attributes:
         version: log version; 0 when the file cannot be read.
-        created_ms: time in its header; 0 when that is damaged.
-        last_ms: the latest time of a transaction or checkpoint in it; 0 without one.
+        created_ms: time in the header of the file; 0 if the header is damaged.
+        last_ms: the latest time of a transaction or checkpoint in the file; 0 if there is no such time.
         first_vlsn, last_vlsn: first and last VLSN of its visible replicated entries, in log order.
-        visible, invisible: number of visible replicated entries, and of those that a rollback took back.
+        visible, invisible: number of visible replicated entries, and of replicated entries that a rollback undid.
         damage_bytes: bytes outside of entries, a torn tail not counted.
-        problem: why it cannot be read; empty if it can.
+        problem: why the file cannot be read; empty if it can be read.
     """
 
     number: int
@@ -72,7 +72,7 @@ class CkptEndFacts(NamedTuple):
 
 
 class RollbackFacts(NamedTuple):
-    """A RollbackStart, and the LSN of its RollbackEnd, NULL_LSN without one."""
+    """A RollbackStart, and the LSN of its RollbackEnd; NULL_LSN if there is no RollbackEnd."""
 
     start_lsn: int
     end_lsn: int
@@ -83,7 +83,7 @@ class RollbackFacts(NamedTuple):
 
 
 class LastCommit(NamedTuple):
-    """The last Commit that is not rolled back; a local one has NULL_VLSN."""
+    """The last Commit that is not rolled back; a local Commit has NULL_VLSN."""
 
     lsn: int
     vlsn: int
@@ -92,7 +92,7 @@ class LastCommit(NamedTuple):
     dtvlsn: int
 
     def replaces(self, earlier: LastCommit | None) -> bool:
-        """Whether a commit replaces an earlier one as the node's last: a local one never replaces a replicated one."""
+        """Whether a commit replaces an earlier one as the node's last; a local one never replaces a replicated one."""
         return self.vlsn != NULL_VLSN or earlier is None or earlier.vlsn == NULL_VLSN
 
 
@@ -113,9 +113,9 @@ class EndOfLog(NamedTuple):
         open_txns: transactions that recovery would undo.
         prepared_txns: transactions prepared and not decided.
         recovery_entries, recovery_bytes: size of the part that recovery has to read.
-        lock_holder: pid of its writer, 0 for an unknown one, None without a writer.
+        lock_holder: pid of the writer; 0 if the pid is unknown, None if there is no writer.
         lost: references of the trees into missing log files, by file number (``engine.verify.missing_file_refs``).
-        recovers: recovery in memory, which is tried if files are missing, succeeds.
+        recovers: recovery in memory succeeds; it is tried if files are missing.
         journals: the journals of a Doris or StarRocks frontend; None for other environments.
     """
 
@@ -138,16 +138,17 @@ class Facts:
         files: the files, ascending.
         types: by type number.
         checkpoints: complete ones, in log order.
-        partial_start: the first CkptStart after the last CkptEnd; NULL_LSN without one.
+        partial_start: the first CkptStart after the last CkptEnd; NULL_LSN if there is no such CkptStart.
         summaries: the last utilization record in the stretch for each file, by file number; None: the file was deleted.
         reserved: by file number, whether the last record of the file marks it as reserved by the cleaner.
         rollbacks: by LSN of the RollbackStart.
         rollback_ends: LSN of a RollbackEnd by the LSN of its RollbackStart, if the start lies before the stretch.
         last_commit: the last Commit; in a stretch with replicated commits the last replicated one.
-        dtvlsn: the VLSN that is durable on a majority according to the last replicated Commit or Abort; 0 without one.
+        dtvlsn: the VLSN that is durable on a majority according to the last replicated Commit or Abort; 0 if there is
+            no such entry.
         last_vlsn: the last VLSN of the stream at the end of the stretch, after its rollbacks.
         cut_vlsn: the lowest matchpoint of the rollbacks that precede all stream entries of the stretch; NULL_VLSN - 1
-            without one.
+            if there is no such rollback.
         points: progress over time.
         damages: damage other than a torn tail, up to a limit; ``damage_count`` and ``damage_bytes`` are totals.
         torn_tail: size of the torn tail of the log.

@@ -5,7 +5,8 @@ Nothing here reads a file: facts come from ``collect_facts``, the rest from the 
 * *recovery interval*: from firstActive of the last checkpoint to the end of the log, in bytes (R-REC-10): the part that
   the next open has to read. Without a checkpoint that is the whole log.
 * *open* transactions have records in the recovery interval and no end; recovery undoes them.
-* *obsolete share*: taken from the FileSummaryLNs in the log, as of the last checkpoint; files without one do not count.
+* *obsolete share*: taken from the FileSummaryLNs in the log, as of the last checkpoint; files without a FileSummaryLN
+  do not count.
 * *growth*: bytes of the existing files, up to each point; the cleaner may have deleted others.
 """
 
@@ -76,7 +77,7 @@ class FileProfile(NamedTuple):
 
 
 class ProfilePeriod(NamedTuple):
-    """A rollback period; depth 0: not nested in another one."""
+    """A rollback period; depth 0: not nested in another period."""
 
     rollback: RollbackFacts
     depth: int
@@ -113,7 +114,7 @@ class MissingFile(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Its name."""
+        """The name of the environment."""
         return log_file_name(self.number)
 
 
@@ -131,8 +132,8 @@ class Profile(NamedTuple):
         rolled_back_txns: transactions that rollback periods name.
         obsolete_bytes, counted_bytes: obsolete bytes, and the size of the files with such counts.
         reserved: existing files that the cleaner has released; they are entirely obsolete.
-        lock_holder: pid of the process that has it open for writing, or None.
-        journals: those of a Doris or StarRocks frontend; None for anything else.
+        lock_holder: pid of the process that has the environment open for writing, or None.
+        journals: the journals of a Doris or StarRocks frontend; None for any other environment.
     """
 
     member: Member
@@ -349,7 +350,7 @@ def _nested(rollbacks: list[RollbackFacts]) -> tuple[ProfilePeriod, ...]:
 
 
 def _progress(points: list[LogPoint], positions: Positions) -> tuple[GrowthPoint, ...]:
-    """Points in log order; a point without a VLSN gets that of the previous point.
+    """Points in log order; a point without a VLSN gets the VLSN of the previous point.
 
     Clocks may go back, especially when masters change, so the time of a point is never before that of the previous one.
     """

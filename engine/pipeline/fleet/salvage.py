@@ -45,7 +45,7 @@ class Health(NamedTuple):
     """One environment before salvage.
 
     Attributes:
-        node: the result of reading its log; None if the log cannot be read.
+        node: the result of reading the log; None if the log cannot be read.
         problem: why recovery does not give all records; empty if it does.
     """
 
@@ -61,7 +61,7 @@ class SalvageReport(NamedTuple):
         health: the state of each environment, in the given order.
         records: for each environment where its records came from, ``TREE`` or ``LOG``, and their number.
         lost: number of keys whose newest version cannot be read.
-        stood_in: number of those replaced by an older version.
+        stood_in: number of lost versions that an older version replaces.
         unconfirmed: number of records that may have a newer version or deletion in a damaged part.
         in_doubt: number of newer versions whose transaction has no end in the log.
         orphans: number of records of unnamed databases.
@@ -92,7 +92,7 @@ def salvage_fleet(
         to: a directory that does not exist or is empty; it appears when it is complete.
         form: of ``FORMS``.
         listener: receives progress of the steps ``look`` and ``salvage``.
-        decode: a decoder, or ``auto``: adds columns with what records mean; None for none.
+        decode: a decoder, or ``auto``: adds columns with the decoded records; None for no decoder.
 
     Raises:
         RefusedError: the directory holds something. StorageError: the directory cannot be written. JobError: Spark gave

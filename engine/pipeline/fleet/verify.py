@@ -59,7 +59,7 @@ def verify_fleet(
     ]
     shares = tree_shares(known, 1 if session.local else session.cores) if set(levels) & set(trees.LEVELS) else []
     tally = session.tally()
-    # These take longest.
+    # Shares of trees take longest.
     tasks = parallel(session, [*([share] for share in shares), *work])
     parts = tasks.flatMap(partial(check_parts, tally, tuple(levels)))
     # On a cluster a task has one core.

@@ -165,9 +165,9 @@ class BINBlock:
     """The BINs over one block of records, ``Target.fill`` slots each.
 
     Arguments:
-        target: the load that they belong to.
+        target: the load that the nodes belong to.
         keys, values: keys and values of the records, in order.
-        lsns, sizes: LSNs and sizes of their LNs.
+        lsns, sizes: LSNs and sizes of the LNs of these records.
     """
 
     def __init__(self, target: Target, keys: Binary, values: Binary, lsns: Numbers, sizes: Numbers) -> None:

@@ -173,9 +173,8 @@ def staging_directory(storage: Storage) -> Iterator[Path]:
 def _write_rejects(recipe: Recipe, outcomes: list[PartRead], directory: Path, access: Access) -> Path | None:
     """Collect all rejects in one file of a directory, which is created.
 
-    A task knows only the position of a record in its split. The number of lines in earlier splits is known only after
-    all splits were read, so the driver completes the line numbers. Records of formats without lines have no line
-    number.
+    A task has only the position of a record in its split. The number of lines in earlier splits is known only after all
+    splits were read, so the driver completes the line numbers. Records of formats without lines have no line number.
 
     Users without access to the environment must not read the rejects: ``access`` says who may.
 

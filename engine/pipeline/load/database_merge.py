@@ -61,9 +61,9 @@ def merge_into(
         env, db: open for writing.
         storage: where the note is written.
         state: where to begin.
-        keep: which of equal keys stays.
+        keep: which record stays if several have the same key.
         batch: records of a transaction.
-        overwrite: records replace those with the same keys; otherwise they are refused.
+        overwrite: records replace existing records with the same keys; otherwise the new records are refused.
 
     Returns:
         The result, and the number of refused records.
@@ -133,7 +133,7 @@ def save(storage: Storage, state: State) -> None:
     }
     fields["after"] = None if state.after is None else state.after.hex()
     name = f"{stage.DIRECTORY}/{_STATE}"
-    # A new file and a rename: a crash leaves the old note or the new one, never half of one.
+    # A new file and a rename: a crash leaves the old note or the new note, never half a note.
     write_synced(storage, f"{name}.new", json.dumps(fields).encode())
     # The bytes must be durable before the name points to them.
     storage.rename(f"{name}.new", name)
@@ -149,14 +149,16 @@ def resume(storage: Storage, subject: str) -> State:
     name = f"{stage.DIRECTORY}/{_STATE}"
     if storage.stat(name) is None:
         raise NotFoundError(
-            "there is no load to resume", file=storage.root, hint="run the command without --resume; it begins anew"
+            "there is no load to resume",
+            file=storage.root,
+            hint="run the command without --resume; it starts from the beginning",
         )
     file = storage.open(name)
     fields = json.loads(file.read(0, file.size()))
     file.close()
     if fields["subject"] != subject:
         raise UsageError(
-            "the load that was interrupted was another one",
+            "the interrupted load was a different load",
             expected=fields["subject"],
             found=subject,
             hint="give the same sources and options, or leave out --resume to give that one up",

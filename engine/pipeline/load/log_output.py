@@ -233,7 +233,7 @@ class Share(NamedTuple):
     Attributes:
         number: of the part.
         paths: of the runs.
-        low, high: its keys, from ``low`` on, below ``high``; None for no limit.
+        low, high: the key range of the part, from ``low`` on, below ``high``; None for no limit.
         keep: which of equal keys stays.
     """
 

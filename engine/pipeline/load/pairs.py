@@ -25,7 +25,7 @@ class PairRuns:
 
     Arguments:
         directory: where runs are written.
-        keep: which of equal keys stays (``runs``).
+        keep: which record stays if several have the same key (``runs``).
 
     Attributes:
         read: records so far.
@@ -48,7 +48,7 @@ class PairRuns:
     def finish(self) -> ReadTotals:
         """All runs."""
         self._runs += self._writer.finish()
-        # Free the memory: from now on other processes work, and this one waits for them.
+        # Free the memory: from now on other processes work, and this process waits for them.
         release_arrow()
         return ReadTotals(self.read, 0, sum(run.duplicates for run in self._runs), self._runs, None)
 

@@ -1,4 +1,4 @@
-"""Values sent between the driver and the tasks of a load. They are plain and small, since they are pickled."""
+"""Values sent between the driver and the tasks of a load. These values are plain and small, since they are pickled."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class StagedFile(NamedTuple):
     Attributes:
         number: of the file.
         size: bytes.
-        last_offset: where its last entry begins.
-        summary: its utilization counters (``FileSummary``), as a plain tuple.
+        last_offset: where the last entry of the file begins.
+        summary: utilization counters of the file (``FileSummary``), as a plain tuple.
     """
 
     number: int
@@ -66,7 +66,7 @@ class TaskOutput(NamedTuple):
     Attributes:
         number: number of the part, in key order.
         records: LNs written.
-        duplicates: number of records replaced by another one with the same key.
+        duplicates: number of records replaced by another record with the same key.
         bins: number of BINs written; their first keys and LSNs are in the file ``references``.
         files: the log files.
         references: path of that file.

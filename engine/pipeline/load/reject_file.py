@@ -40,14 +40,14 @@ class RejectFile:
     """A context that writes the file; the directory and the file are made with the first record.
 
     Arguments:
-        directory: where the file goes.
+        directory: the directory of the file.
         access: who may read it.
 
     Attributes:
         path: of the file; None while nothing was rejected.
 
     Raises:
-        StorageError: it cannot be written.
+        StorageError: the file cannot be written.
     """
 
     def __init__(self, directory: Path, access: Access) -> None:

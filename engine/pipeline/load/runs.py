@@ -195,7 +195,7 @@ class RunWriter:
     Arguments:
         directory: where runs are written.
         run_bytes: size of a run.
-        keep: which of equal keys is kept: ``LAST``, ``FIRST``, or ``ERROR`` to refuse them.
+        keep: which record is kept if several have the same key: ``LAST``, ``FIRST``, or ``ERROR`` to refuse them.
     """
 
     def __init__(self, directory: str, run_bytes: int, keep: str) -> None:

@@ -1,7 +1,7 @@
 """The environment of a load: opened, and so recovered, only once, and locked until the last file is in place.
 
-The caller opens the environment for writing on a ``LoadStorage``. All steps before the last use that one recovery. In
-the last step the engine logs the entries that make the new files part of the environment; before that the storage is
+The caller opens the environment for writing on a ``LoadStorage``. All steps before the last use this single recovery.
+In the last step the engine logs the entries that make the new files part of the environment; before that the storage is
 diverted, so new log entries stay in memory, and ``stitch`` moves them into place with the files of the tasks.
 """
 
@@ -24,7 +24,7 @@ _MOST_FILES: Final = 0x7FFF_0000
 
 
 class LoadStorage(WrappedStorage):
-    """The storage of an environment that is loaded into."""
+    """The storage of an environment into which records are loaded."""
 
     def divert(self, base: Storage) -> OverlayStorage:
         """From now on read from ``base``, and keep writes in memory; the returned storage holds them."""
@@ -38,7 +38,7 @@ class LoadSession:
 
     Arguments:
         env: open for writing on a ``LoadStorage``.
-        storage: its real directory, for the staging directory and the last step.
+        storage: the real directory of the environment, for the staging directory and the last step.
         name: the database.
         options: how the database is created if it does not exist.
         create: make it then.

@@ -4,7 +4,7 @@ A load writes everything to ``.jetool-load`` in the environment, which JE and ev
 last step changes the environment: the log files are renamed into place in ascending order, the one with the checkpoint
 last. Before that every file is durable, and ``commit.json`` lists the files.
 
-A load that dies before that step leaves the directory, and the next one removes it. A load that dies during the step
+A load that dies before that step leaves the directory, and the next load removes it. A load that dies during the step
 leaves files in the environment that recovery ignores: their nodes are provisional and their LNs belong to a database
 without a root. ``clean`` removes them, unless something was written after them.
 """
@@ -39,7 +39,7 @@ def clean(storage: Storage) -> bool:
         Whether there was something.
 
     Raises:
-        StorageError: it cannot be removed.
+        StorageError: the directory cannot be removed.
     """
     if storage.stat(DIRECTORY) is None:
         return False

@@ -36,7 +36,7 @@ def position_after(environment: Environment, storage: Storage, listener: Listene
 
     Arguments:
         environment: the copy, recovered in memory.
-        storage: its files.
+        storage: the files of the environment.
         listener: receives progress of the single pass over the log.
 
     Raises:

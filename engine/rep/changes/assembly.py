@@ -117,9 +117,9 @@ class TxnAssembly:
 
     Attributes:
         first_vlsn: VLSN of its first entry.
-        torn: it may have begun before the stream.
-        named: it changes names of databases.
-        commit: its Commit, once received; ``restart`` belongs to it.
+        torn: the transaction may have begun before the stream.
+        named: the transaction changes names of databases.
+        commit: the Commit, once received; ``restart`` belongs to it.
     """
 
     __slots__ = ("_places", "_recent", "_spool", "commit", "first_vlsn", "named", "restart", "size_bytes", "torn")
@@ -136,7 +136,7 @@ class TxnAssembly:
         self.restart = 0
 
     def __iter__(self) -> Iterator[WireEntry]:
-        """Its entries in their order."""
+        """The entries of the transaction, in order."""
         for place in self._places:
             yield from self._spool.read(place)
         yield from self._recent
@@ -156,7 +156,7 @@ class TxnAssembly:
         self.size_bytes = 0
 
     def release(self) -> None:
-        """Release it; it is no longer needed."""
+        """Release the transaction; it is no longer needed."""
         self._spool.release(len(self._places))
         self._places, self._recent = [], []
 
@@ -167,17 +167,17 @@ class TxnAssembly:
 
     @property
     def point(self) -> CommitPoint:
-        """Its commit."""
+        """The commit of the transaction."""
         assert self.commit is not None
         vlsn, end = self.commit
         return CommitPoint(vlsn, end.id, end.master_id, end.dtvlsn, self.restart)
 
 
 class Assembler:
-    """Makes transactions of one connection's entries.
+    """Assembles the entries of one connection into transactions.
 
     Arguments:
-        torn: the facts about the beginning of the stream.
+        torn: facts for recognising transactions that began before the stream.
         done: the last commit that was yielded; transactions up to it are skipped.
         log_version: the version in which the feeder rewrites entries.
         memory_bytes: most bytes held in memory.

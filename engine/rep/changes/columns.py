@@ -1,8 +1,8 @@
 """Changes as rows of columns: for the Spark source ``jegroup``, and for the Avro and Parquet files of a stream.
 
-A row is one change and repeats the columns of its transaction: the commit at VLSN 140 of transaction -41, which changed
-two records at VLSNs 138 and 139, gives the rows (140, 138, -41, ...) and (140, 139, -41, ...). Types are those of Spark
-SQL; a column that is not in ``REQUIRED`` may be null.
+Each change is one row, which repeats the columns of its transaction: the commit at VLSN 140 of transaction -41, which
+changed two records at VLSNs 138 and 139, gives the rows (140, 138, -41, ...) and (140, 139, -41, ...). Types are those
+of Spark SQL; a column that is not in ``REQUIRED`` may be null.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """One connection to a master: questions about VLSNs, then entries and heartbeats (je-ha-protocol.md 8 to 10).
 
-Messages that would end the master are excluded: the first question is for an entry, each further one for a lower VLSN,
-none is above the master's last VLSN once that is known, and the stream begins at a VLSN that exists according to an
-answer. After that only answers to heartbeats are sent.
+Messages that would end the master are excluded. The first question is for an entry, and each further question is for a
+lower VLSN. No question is above the master's last VLSN once that is known. The stream begins at a VLSN that exists
+according to an answer. After that only answers to heartbeats are sent.
 """
 
 from __future__ import annotations
@@ -119,7 +119,7 @@ class Feed:
             may_retract: the position may move backward if the group's history differs.
 
         Returns:
-            The newest commit of the position that the group still has, if that is not the last one; else None.
+            The newest commit of the position that the group still has, if it is not the last commit; else None.
 
         Raises:
             LostPositionError: the master no longer has this position.
@@ -180,7 +180,7 @@ class Feed:
             if found is None:
                 break
         oldest = position.commits[0].vlsn
-        raise self._lost(position.commits[-1].vlsn, f"the history is another one since before VLSN {oldest}")
+        raise self._lost(position.commits[-1].vlsn, f"the history differs since before VLSN {oldest}")
 
     def _begun(self, start: int) -> int:
         """The start of a stream before its first entry; it may be the VLSN after the last one."""
@@ -222,7 +222,7 @@ class Feed:
             f"{self.peer} does not have VLSN {vlsn} any more",
             found=why,
             consequence="what came after it cannot be had as a stream",
-            hint="jetool backup copies the group; then begin anew with --from now, and another state file",
+            hint="jetool backup copies the group; then start again with --from now, and another state file",
         )
 
     def _other_history(self, last: CommitPoint, answer: WireEntry | AlternateMatchpoint) -> JetoolError:
@@ -235,8 +235,8 @@ class Feed:
             )
         return RewrittenError(
             f"{self.peer} has another commit at VLSN {last.vlsn}",
-            consequence="what was handed out as durable was taken back by the group; nothing more was handed out",
-            hint="was it restored from a backup? Begin anew with another state file, or add --fast for retractions",
+            consequence="the group has rolled back transactions delivered as durable; nothing more was delivered",
+            hint="was it restored from a backup? Start again with another state file, or add --fast for retractions",
         )
 
 

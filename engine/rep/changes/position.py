@@ -27,8 +27,8 @@ class CommitPoint(NamedTuple):
     """A commit.
 
     Attributes:
-        dtvlsn: the durable VLSN in it; 0 or less if it has none.
-        restart: the VLSN from which to read the transactions that were open then.
+        dtvlsn: the durable VLSN in the commit; 0 or less if the commit holds none.
+        restart: the VLSN from which to read the transactions that were open at the commit.
     """
 
     vlsn: int
@@ -69,7 +69,7 @@ class Position:
     """A position in the stream of a group; it advances as transactions are yielded.
 
     Arguments:
-        group: its name.
+        group: the name of the group.
         uuid: identity of the group, as two signed numbers.
         torn: facts about the beginning of the stream.
         commits: the last yielded commits, oldest first.
@@ -120,7 +120,7 @@ def position_of(value: Any) -> Position:
     """A position from its plain values.
 
     Raises:
-        FormatError: they do not form a position.
+        FormatError: the values do not form a position.
     """
     try:
         if value["version"] != _VERSION:

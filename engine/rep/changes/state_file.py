@@ -21,8 +21,8 @@ class StateFile:
     """The file.
 
     Arguments:
-        storage: its directory.
-        name: its name there.
+        storage: the directory of the file.
+        name: the name of the file in the directory.
     """
 
     def __init__(self, storage: Storage, name: str) -> None:
@@ -37,7 +37,7 @@ class StateFile:
 
     @property
     def path(self) -> str:
-        """Its path."""
+        """The path of the file."""
         return f"{self._storage.root}/{self._name}"
 
     def read(self) -> tuple[Position, Mapping[str, Any]] | None:
@@ -45,7 +45,7 @@ class StateFile:
 
         Raises:
             RefusedError: the file is something else.
-            StorageError: it cannot be read.
+            StorageError: the file cannot be read.
         """
         found = self._storage.stat(self._name)
         if found is None:

@@ -5,7 +5,7 @@ position of the last yielded transaction. So a new master, a cut in the middle o
 handled alike.
 
 * *Durable* (the default): a transaction is yielded when a later Commit shows that a majority has it. Then no election
-  takes it back, and a master without it soon loses its role.
+  takes the transaction back, and a master that lacks it soon loses its role.
 * *Fast*: at once. If the next master has another history, a ``Retraction`` gives the commit after which the yielded
   transactions are invalid, and the transactions of the new history follow.
 """
@@ -37,7 +37,7 @@ _SLICE_S: Final = 0.2
 _CLOCK_MS: Final = 2000
 # Least number of entries from which a mean length is computed.
 _FEW_ENTRIES: Final = 100
-# Errors of a master that does not have the stream, or not now: another master is searched for.
+# Errors of a master that does not have the stream, or does not have it now: another master is searched for.
 _PASSING: Final = (DisconnectedError, ServiceError, NameInUseError, BehindError)
 
 
@@ -75,7 +75,7 @@ class Quiet(NamedTuple):
     Attributes:
         caught_up: all commits of the master were received and yielded.
         held: number of complete transactions that are not known to be durable yet.
-        why: why the stream is not caught up; empty if it is.
+        why: why the stream is not caught up; empty if it is caught up.
     """
 
     caught_up: bool
@@ -90,7 +90,7 @@ class SubscriberSettings(NamedTuple):
     """How to follow a group.
 
     Attributes:
-        group: its name; None to take it from the nodes.
+        group: the name of the group; None to take it from the nodes.
         durable: yield only transactions that no election can take back.
         timeout_s: timeout of each step before the stream.
         patience_s: longest time without a master.
@@ -197,7 +197,7 @@ class Subscriber:
                     f"no master for {self._settings.patience_s:g} s",
                     found=str(problem),
                     consequence="the position is kept",
-                    hint="jetool group show says which nodes answer; run it again and it goes on",
+                    hint="jetool group show shows which nodes answer; run the command again to continue",
                 ) from problem
             until = now + pause
             while time.monotonic() < until:
@@ -251,7 +251,7 @@ class Subscriber:
         joined = join(self._network, address, group, self._settings.timeout_s, force=self._settings.force, uuid=uuid)
         self.connections += 1
         if abs(joined.clock_ms) >= _CLOCK_MS:
-            self._notice("the master's clock is another one, and times are by it", f"{joined.clock_ms} ms ahead")
+            self._notice("the master's clock differs, and times are taken from it", f"{joined.clock_ms} ms ahead")
         return Feed(joined)
 
     def _follow(self, feed: Feed) -> Iterator[Event]:
@@ -362,7 +362,7 @@ class Subscriber:
         grown = (unread - self._least_unread) * self._bytes // self.entries
         if grown > self._settings.hold_bytes:
             raise StalledError(
-                "what is written to is slower than the group",
+                "the output is slower than the group",
                 expected=f"up to {plural(self._settings.hold_bytes, 'byte')} more to be read",
                 found=f"about {grown}",
                 consequence="the connection was ended, since the master keeps its files for it; the position is kept",
@@ -378,6 +378,6 @@ class Subscriber:
             raise RefusedError(
                 "the commits of this group do not say what is durable",
                 consequence="nothing could ever be handed out",
-                hint="add --fast, which hands out what is not durable yet and reports forks",
+                hint="add --fast, which also delivers transactions that are not durable yet, and reports forks",
             )
         return since or now

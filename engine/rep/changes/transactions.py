@@ -58,7 +58,7 @@ class RecordChange(NamedTuple):
 
     Attributes:
         op: a word of ``OPERATIONS``.
-        db: the name of the database, after the change; None: unknown.
+        db: the name of the database after the change; None if unknown.
         key, data: the record; data is None for a deletion, and both are None for changes of databases. For a discarded
             range: the first key, and the key before which it ends; None: no bound.
         expiration: days since 1970, or minus hours; 0 for none.
@@ -79,12 +79,12 @@ class CommittedTransaction:
     """A transaction that has committed.
 
     Arguments:
-        point: its commit.
+        point: the commit of the transaction.
         time_ms: commit time by the clock of the node that sent it.
         torn: some of its records may precede the start of the stream.
-        entries: its records in their order, and nothing else.
+        entries: the records of the transaction in order, and nothing else.
         names: databases by id, after this transaction.
-        name_changes: its operations on names, by VLSN.
+        name_changes: the operations of the transaction on names, by VLSN.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class CommittedTransaction:
         self._name_changes = name_changes
 
     def changes(self, *, internal: bool = False) -> Iterator[RecordChange]:
-        """Its changes; valid until the next transaction is requested.
+        """The changes of the transaction; valid until the next transaction is requested.
 
         Arguments:
             internal: include changes of JE's own databases.

@@ -21,32 +21,32 @@ from engine.rep.wire.messages import Message, Table
 from engine.rep.wire.services import Status, encode_service_request
 
 M = TypeVar("M", bound=Message)
-# One attempt in this program's version, one in that of the node.
+# One attempt in this program's version, one in the version of the node.
 _ATTEMPTS: Final = 2
-# Every byte counts as a sign of life, so without this least rate a file or an entry could take days.
+# Every byte extends the deadline, so without this minimum rate a file or an entry could take days.
 _LEAST_BYTES_S: Final = 1024
 _REASONS: Final = {
     Status.BUSY: "it is busy",
     Status.FORMAT_ERROR: "it takes the request for malformed",
     Status.UNKNOWN_SERVICE: "it does not have the service now",
     Status.INVALID: "it does not accept who asks",
-    Status.AUTHENTICATE: "it wants to know who asks",
+    Status.AUTHENTICATE: "the node requires authentication",
 }
 # A peer that expects TLS closes this way, and so does a peer that is not a node of JE.
-_PLAIN_CLOSED: Final = "is it a node of JE? One that speaks TLS wants --tls-ca"
+_PLAIN_CLOSED: Final = "is it a node of JE? A node that uses TLS needs --tls-ca"
 # A node of JE that does not trust the caller closes the TLS connection this way.
-_TLS_CLOSED: Final = "does it trust the certificate of --tls-cert? What it has logged says why it closes"
+_TLS_CLOSED: Final = "does it trust the certificate of --tls-cert? Its log shows why it closes the connection"
 
 
 class TurnedAwayError(DisconnectedError):
-    """The node completed the TLS handshake and then closed: it does not trust the caller, or is being stopped."""
+    """The node closed the connection after the TLS handshake: it does not trust the caller, or is being stopped."""
 
 
 class ServiceError(PeerError):
     """The node does not connect the caller to the service.
 
     Arguments:
-        status: its answer.
+        status: the answer of the node.
     """
 
     def __init__(self, peer: str, service: str, status: Status) -> None:
@@ -168,7 +168,7 @@ class Call:
         return data
 
     def line(self, table: LineTable, envelope: Envelope, message: TextMessage) -> tuple[Envelope, TextMessage] | None:
-        """Send a line and return the answer; None if the node closes without one."""
+        """Send a line and return the answer; None if the node closes without an answer."""
         deadline = self._deadline()
         self._connection.send(table.encode(envelope, message, client=True), deadline)
         try:
@@ -232,7 +232,7 @@ def ask(
     """Ask a text service one question; if the node's version of the protocol is lower, ask again in that version.
 
     Returns:
-        The answer; None if the node closes without one.
+        The answer; None if the node closes without an answer.
 
     Raises:
         AnswerError: the node answers with an error.

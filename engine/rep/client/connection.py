@@ -41,7 +41,7 @@ class Network(Protocol):
 
 
 class SocketConnection:
-    """A TCP connection: one thread may send while another one receives, each with its own deadline.
+    """A TCP connection: one thread may send while another thread receives, each with its own deadline.
 
     Arguments:
         sock: connected.
@@ -87,7 +87,7 @@ class SocketConnection:
             poll = select.poll()
             poll.register(self._socket, event)
             poll.poll(_left(deadline, self._peer) * 1000)
-        except (OSError, ValueError) as error:  # ValueError: it was closed by another thread.
+        except (OSError, ValueError) as error:  # ValueError: another thread has closed the connection.
             raise DisconnectedError(f"the connection with {self._peer} has ended", found=_words(error)) from error
 
 

@@ -1,8 +1,8 @@
 """Finds the members of a group, its master, and the position of each node (je-ha-protocol.md sections 12 and 13).
 
 Read-only: It uses NodeState for the name of a node and of its group, Group for the members, BinaryNodeState of all
-members at the same time, and Learner if no member claims to be the master. No request waits for another one, and nodes
-that do not answer are part of the result.
+members at the same time, and Learner if no member claims to be the master. No request waits for another request, and
+nodes that do not answer are part of the result.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ UNKNOWN: Final = "UNKNOWN"
 # A group without members: nodes answer with their own group.
 _UNNAMED: Final = "?"
 _MOST_AT_ONCE: Final = 16
-_CHECK_ADDRESSES: Final = "check the addresses; are they nodes of JE? Those that speak TLS want --tls-ca"
+_CHECK_ADDRESSES: Final = "check the addresses; are they nodes of JE? Nodes that use TLS need --tls-ca"
 # Every listed node is called, so the length of the list must be limited. Groups have a handful of nodes.
 _MOST_NODES: Final = 256
 # A monitor lacks this service, and an external node need not listen at its address.
@@ -39,9 +39,9 @@ class NodeLook(NamedTuple):
     """One node.
 
     Attributes:
-        member: its record in the group; None if it is not a stored member.
-        said: its own answer; None if it gave none.
-        problem: why it gave none; else empty.
+        member: record of the node in the group; None if it is not a stored member.
+        said: the node's own answer; None if it gave no answer.
+        problem: why the node gave no answer; else empty.
     """
 
     name: str
@@ -57,7 +57,7 @@ class NodeLook(NamedTuple):
 
     @property
     def load(self) -> float | None:
-        """The load of its machine; None if unknown."""
+        """The load of the node's machine; None if unknown."""
         try:
             load = float(self.said.load) if self.said is not None else -1.0
         except ValueError:
@@ -128,12 +128,12 @@ def look(network: Network, addresses: Sequence[Address], group: str | None, time
 
     Arguments:
         addresses: one or more nodes; the others are found from them.
-        group: its name; None to take it from the nodes.
+        group: the name of the group; None to take it from the nodes.
         timeout_s: timeout of each step of each call.
 
     Raises:
         NotFoundError: no node answers. PeerError: nodes only answer with a refusal.
-        RefusedError: they belong to different groups, or not to the named one.
+        RefusedError: the nodes belong to different groups, or not to the named group.
     """
     seeds, problems = _seeds(network, addresses, group, timeout_s)
     if not seeds:
@@ -148,7 +148,9 @@ def look(network: Network, addresses: Sequence[Address], group: str | None, time
         )
     groups = sorted({seed.group for seed in seeds})
     if len(groups) > 1:
-        raise RefusedError("the nodes belong to different groups", found=", ".join(groups), hint="look at one group")
+        raise RefusedError(
+            "the nodes belong to different groups", found=", ".join(groups), hint="name the nodes of one group"
+        )
     members = _members(network, seeds, timeout_s)
     asked = {node.name or "": node for node in members.nodes if not node.removed}
     if len(asked) > _MOST_NODES:
@@ -174,7 +176,8 @@ def state_of(network: Network, address: Address, group: str | None, timeout_s: f
     """The group and the state of the node at an address; a missing group name is requested first.
 
     Raises:
-        DisconnectedError: the node is not running, or does not answer yet. PeerError: it is of another group.
+        DisconnectedError: the node is not running, or does not answer yet. PeerError: the node belongs to another
+            group.
     """
     name = group or _UNNAMED
     try:
@@ -183,8 +186,8 @@ def state_of(network: Network, address: Address, group: str | None, timeout_s: f
         complaint = error.complaint
         mismatch = isinstance(complaint, ProtocolErrorReply) and complaint.problem == GROUP_MISMATCH
         if mismatch and not error.envelope.group:
-            # A jetool node that has just started. If it were asked again without a name, it might have a group by then
-            # and refuse.
+            # A jetool node that has just started. Do not ask the node again without a name: it might have a group by
+            # then, and refuse.
             raise DisconnectedError(f"{address_text(address)} does not know its group yet") from error
         if group is not None or not mismatch:
             raise
@@ -247,7 +250,7 @@ def _members(network: Network, seeds: list[_Seed], timeout_s: float) -> Members:
 
 
 def _places(asked: dict[str, GroupNode], seeds: list[_Seed]) -> dict[str, Address]:
-    """The address for calling each node: the one given by the caller, or else the one in the group."""
+    """The address for calling each node: the address given by the caller, or else the address in the group."""
     places = {name: (node.host or "", node.port) for name, node in asked.items()}
     return places | {seed.state.node: seed.address for seed in seeds}
 

@@ -1,9 +1,9 @@
 """The handshake of a node that follows a master (je-ha-protocol.md section 7, 10.1).
 
-Its type is EXTERNAL, or SECONDARY for a node with an environment: nothing is written in the group, and the master keeps
-the node in memory while the connection lasts. One of type ELECTABLE becomes a stored member, which has a vote. The
-order of the four questions is fixed, and a wrong question would end the master, so this module runs all of them and
-returns the agreed values. Groups with untested releases are refused.
+The type of the node is EXTERNAL, or SECONDARY for a node with an environment: nothing is written in the group, and the
+master keeps the node in memory while the connection lasts. A node of type ELECTABLE becomes a stored member, which has
+a vote. The order of the four questions is fixed, and a wrong question would end the master, so this module runs all of
+them and returns the agreed values. Groups with untested releases are refused.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class NodeIdentity(NamedTuple):
     """The identity that a node reports: it must be the same for the same name, or the master refuses it.
 
     Attributes:
-        host, port: the address that it reports; nothing connects to a node of type EXTERNAL.
+        host, port: the address that the node reports; nothing connects to a node of type EXTERNAL.
         node_type: ``EXTERNAL``, ``SECONDARY``, or ``ELECTABLE`` for a member that votes and acknowledges.
     """
 
@@ -114,7 +114,7 @@ def check_release(je_version: str, peer: str, *, force: bool) -> None:
             expected="7.3 to 25.3",
             found=je_version or "none",
             consequence="nothing was asked of it, since a wrong byte can stop a node",
-            hint="add --force to go on all the same",
+            hint="add --force to continue anyway",
         )
 
 

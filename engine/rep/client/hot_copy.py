@@ -31,7 +31,7 @@ from engine.storage.room import require_room
 
 STATE: Final = "copy.json"
 STEP: Final = "copy"
-# JE excludes such a node when a replica chooses one for a network restore.
+# JE excludes such a node when a replica chooses a node for a network restore.
 _MOST_BEHIND: Final = 50_000
 _STATE_BYTES: Final = 4096
 # The node computes the digest of a whole file in one step, and waits for a checkpoint before the first file.
@@ -76,7 +76,7 @@ class Throttle:
     """Limits the mean rate of a transfer.
 
     Arguments:
-        bytes_per_s: the limit; None for none.
+        bytes_per_s: the limit; None for no limit.
         clock, sleep: the monotonic clock, and what waits by it.
     """
 
@@ -218,11 +218,11 @@ class HotCopy:
             except DisconnectedError as error:
                 if self._attempts > retries:
                     raise CutError(
-                        "the copy is not whole",
+                        "the copy is incomplete",
                         file=self._repository.root,
                         found=str(error),
                         consequence="no backup was added; files that have come are kept",
-                        hint="run it again: it goes on with them",
+                        hint="run it again: it continues with these files",
                     ) from error
                 retried(error)
                 time.sleep(pause)
@@ -279,7 +279,7 @@ class HotCopy:
         return CopiedFile(file.name, number, stored.size_bytes, stored.sha256, 0)
 
     def _kept(self, file: RemoteFile) -> str | None:
-        """The SHA-256 of a stored file that equals the node's file; None without one."""
+        """The SHA-256 of a stored file that equals the node's file; None if there is no such file."""
         number = number_of(file.name)
         for stored in self._repository.stored(number) if file.digest else ():
             if stored.size_bytes == file.size_bytes and self._digest_of(number, stored, file.digest) == file.digest:

@@ -5,7 +5,7 @@ the connection lasts, and for five minutes after it breaks: a client that reconn
 list. Requests are restricted, since a name that does not exist ends the node (je-ha-protocol.md 11.2): only names from
 the list are requested, in the order of the protocol, and ``Done`` ends the copy.
 
-In version 2 the files are sent over the same connection, in version 4 over another one.
+In version 2 the files are sent over the same connection, in version 4 over a second connection.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class RemoteLog:
     """A connection to the log files of one node; use as a context manager.
 
     Arguments:
-        network: how to get there.
+        network: opens the connection to the node.
         address: where the node listens.
         client_id: id of the copy; use the same one after an interruption.
         timeout_s: timeout of each step; computing the digest of a whole file is one step.

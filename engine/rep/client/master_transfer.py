@@ -16,7 +16,7 @@ from engine.rep.wire.group_lines import GROUP, GroupFailure, TransferMaster, Tra
 _MORE_S: Final = 2.0
 _ELECTABLE: Final = NODE_TYPES.index("electable")
 _UNCHANGED: Final = "the master is still the same"
-_SHOW: Final = "jetool group show {} tells who the members are, and how far each of them is"
+_SHOW: Final = "jetool group show {} shows the members, and the position of each"
 
 
 class Transfer(NamedTuple):

@@ -40,7 +40,7 @@ class TlsFiles:
 
     Attributes:
         ca: trusted certificates.
-        cert: the own certificate, with its chain; None: none is presented.
+        cert: this side's certificate, with its chain; None: no certificate is presented.
         key: the key of ``cert``, if it is in another file.
         check_host: whether the certificate must name the called host.
     """
@@ -59,8 +59,8 @@ class TlsNetwork:
         files: the certificates and the key.
 
     Raises:
-        NotFoundError: one of the files does not exist. UsageError: a file is not a certificate or key, or the key
-            belongs to another certificate.
+        NotFoundError: a file does not exist. UsageError: a file is not a certificate or key, or the key belongs to
+            another certificate.
     """
 
     def __init__(self, network: Network, files: TlsFiles) -> None:
@@ -91,7 +91,7 @@ class TlsConnection:
         plain: carries the bytes.
         peer: how messages name the other side.
         context: of this side.
-        host: the name that the client has called; None on the server side.
+        host: the name under which the client has called the server; None on the server side.
     """
 
     def __init__(self, plain: Connection, peer: str, context: ssl.SSLContext, *, host: str | None) -> None:
@@ -109,7 +109,7 @@ class TlsConnection:
 
         Raises:
             DisconnectedError: the other side has closed, or does not answer.
-            PeerError: it is not trusted, or does not use TLS.
+            PeerError: the other side is not trusted, or does not use TLS.
         """
         first = b""
         try:

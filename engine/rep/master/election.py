@@ -59,8 +59,8 @@ class Vote(NamedTuple):
     """The vote of a node in a promise.
 
     Attributes:
-        suggestion: the node that it suggests: itself.
-        ranking: how far its log goes: the DTVLSN and the last VLSN.
+        suggestion: the node that the voter suggests: itself.
+        ranking: how far the log goes: the DTVLSN and the last VLSN.
         priority: decides between equal logs; 0 if it must not be elected.
         node_id: id of the node; -1 for a running master.
     """
@@ -90,7 +90,7 @@ class Acceptor:
 
     Arguments:
         facts: returns the current facts of the node.
-        vote: returns its current vote; None while it has none.
+        vote: returns the current vote of the node; None while the node has no vote.
         given: called after this node has accepted a proposal.
         promise_s: longest wait for the result after a promise.
 
@@ -199,7 +199,7 @@ class Acceptor:
 
 
 def _after(proposal: Proposal) -> Proposal:
-    """The first proposal after another one."""
+    """The first proposal after a given proposal."""
     if proposal.counter < _LAST_COUNTER:
         return proposal._replace(counter=proposal.counter + 1)
     return Proposal(proposal.time_ms + 1, 0, 0)
@@ -250,8 +250,8 @@ class Herald:
     """Notifies the members of the master when a term begins, and then repeatedly.
 
     Arguments:
-        network: opens connections to them.
-        group: its name.
+        network: opens connections to the members.
+        group: the name of the group.
         mine: address of this node, which is not notified.
         members: returns the current members of the group.
         elected: returns the current result; None ends the notifications.

@@ -2,8 +2,8 @@
 
 * Syncup: the replica requests the entries at its own VLSNs until it finds where both logs agree. All log files are
   protected meanwhile; after the start of the stream only the files not yet sent.
-* Then two threads run: one sends entries, and a heartbeat each second even if it is busy; the other one receives the
-  position of the replica. Commits whose caller waits are sent with a request for an acknowledgement, if
+* Then two threads run. One thread sends entries, and a heartbeat each second even if it is busy. The other thread
+  receives the position of the replica. Commits whose caller waits are sent with a request for an acknowledgement, if
   acknowledgements of this replica count.
 * A replica that sends nothing, or receives nothing, for 30 seconds is disconnected. A message out of order ends only
   its own connection.
@@ -73,7 +73,7 @@ class ReplicaFeed:
     Arguments:
         engine: the master's environment.
         gate: receives the acknowledgements of the replica, if they count.
-        caller: its connection, after the handshake.
+        caller: the connection of the replica, after the handshake.
         fed: who it is.
         providers: returns the nodes that currently can be used for a network restore.
         replica_sync: sync policy on replicas for commits with a waiting caller.
@@ -200,8 +200,8 @@ class ReplicaFeed:
         source = Outflow(self._engine, vlsn)
         self.reached_vlsn = vlsn - 1
         if self.fed.acknowledges:
-            # Count the replica as connected only after the source exists: one that cannot be fed must not allow commits
-            # to begin.
+            # Count the replica as connected only after the source exists: a replica that cannot be fed must not allow
+            # commits to begin.
             self._gate.connected(self.fed.name)
         self._sender = threading.Thread(target=self._send, args=(source,), name=f"feeder {self.fed.name}", daemon=True)
         self._sender.start()

@@ -1,8 +1,8 @@
 """The master's side of the handshake with a replica (je-ha-protocol.md section 7).
 
 The counterpart of ``engine.rep.client.handshake``, in JE's order: protocol and name, releases, membership, clocks. Each
-refusal is JE's message for it; if JE closes without a message, so does this module. A new member is recorded in the
-group before it is told that it is a member.
+refusal is the message that JE sends in this case; if JE closes without a message, so does this module. A new member is
+recorded in the group before it gets the answer that it is a member.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class FedNode(NamedTuple):
     """A node after the handshake.
 
     Attributes:
-        node: its record, or a temporary record while it is connected.
+        node: the record of the node, or a temporary record while it is connected.
         protocol, stream: agreed versions of the protocol and of the entries.
     """
 
@@ -61,7 +61,7 @@ class FedNode(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The name of the node."""
         return self.node.name or ""
 
     @property
@@ -75,7 +75,7 @@ class HandshakeHost(Protocol):
 
     @property
     def pair(self) -> NameIdPair:
-        """Its name and id."""
+        """Name and id of the node."""
 
     @property
     def group(self) -> RepGroup:
@@ -88,7 +88,7 @@ class HandshakeHost(Protocol):
         """The record of a node, or a temporary one."""
 
     def admit_member(self, node: GroupNode) -> GroupNode:
-        """Make a node a member. Raises ConflictError: it cannot be one; RefusedError: it cannot become one now."""
+        """Make a node a member. Raises ConflictError: it cannot be a member; RefusedError: it cannot become one now."""
 
     def admit_guest(self, caller: Caller, node: GroupNode) -> GroupNode:
         """Assign an id to a node for the time of its connection. Raises ConflictError."""
@@ -102,7 +102,7 @@ def greet(caller: Caller, host: HandshakeHost) -> FedNode:
 
     Raises:
         PeerError: the caller was refused and notified, or it sent an invalid message.
-        RefusedError: it cannot become a member now; it may try again.
+        RefusedError: the caller cannot become a member now; it may try again.
     """
     hello = caller.receive(FEEDER, OFFERED_PROTOCOL, ReplicaProtocolVersion, timeout_s=PREPARATION_S)
     name = hello.node.name
@@ -169,7 +169,7 @@ def _member(caller: Caller, host: HandshakeHost, info: NodeGroupInfo, je_version
         )
     release = info.je_version if info.je_version is not None else je_version
     node = described(name, info.host, info.port, node_type, release, _now_ms())
-    # Checked before anything is written: a node of another group cannot be a member of this one.
+    # Checked before anything is written: a node of another group cannot be a member of this group.
     if info.group != group.name:
         raise ConflictError(
             f"The feeder belongs to the group: {group.name} but replica id {_shown(name)} belongs to the group:"

@@ -1,7 +1,7 @@
 """The members of a group of JE, as its master writes them into the group database (je-ha-protocol.md 14).
 
-* A member is added, changed or removed in two commits. The first has the next change version of the group and is
-  acknowledged by a majority; the second then records the confirmation. Only then is the change effective.
+* A member is added, changed or removed in two commits. The first commit has the next change version of the group and is
+  acknowledged by a majority; the second commit then records the confirmation. Only then is the change effective.
 * SECONDARY and EXTERNAL nodes have ids while they are connected, and no record.
 
 Example, the second node, of id 2::
@@ -23,7 +23,7 @@ from engine.rep.group import DATABASE_NAME, ELECTABLE, FIRST_ID, Membership, com
 
 
 class ConflictError(RefusedError):
-    """A node that cannot become a member: another one has its address, or it was removed."""
+    """A node that cannot become a member: another member has its address, or the node was removed."""
 
 
 class GroupDatabase:
@@ -57,7 +57,7 @@ class GroupDatabase:
         """Make a node a confirmed member.
 
         Arguments:
-            node: its own description; its id is assigned here.
+            node: the description that the node gives of itself; its id is assigned here.
 
         Raises:
             ConflictError: another member has its address. RefusedError: too few replicas are connected, or acknowledge.
@@ -94,7 +94,7 @@ class GroupDatabase:
         """Remove a member from the group.
 
         Arguments:
-            forget: delete its record too, so that the name can be used again.
+            forget: delete the record of the node too, so that the name can be used again.
 
         Raises:
             NotFoundError: there is no such member. RefusedError: too few replicas are connected, or acknowledge.

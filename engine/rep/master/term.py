@@ -1,9 +1,9 @@
 """One term of a master of a group of JE: the commit gate, the group database, and the connected replicas.
 
-* The DTVLSN continues from the last one in the log, and never falls: replicas of JE treat a lower one as damage. If it
-  has been ahead of the last one in the log for some seconds, a commit without an LN carries it to all nodes.
-* As in JE 18.3, a term begins without an entry of its own; transactions left open by an earlier master are aborted, as
-  part of the stream.
+* The DTVLSN continues from the last value in the log, and never falls: replicas of JE treat a lower value as damage. If
+  it has been ahead of the last DTVLSN in the log for some seconds, a commit without an LN carries it to all nodes.
+* As in JE 18.3, no entry marks the start of a term. Transactions left open by an earlier master are aborted; these
+  Aborts are part of the stream.
 * If a replica reconnects while its old connection exists, the master tests that connection. If it is dead, the new
   connection replaces it; otherwise the replica gets the error that its name is in use.
 """
@@ -39,7 +39,7 @@ from engine.rep.wire.values import NameIdPair
 from engine.vlsn.vlsn_range import VLSNRange
 
 _PLACES: Final = 64
-# Ids of nodes without a stored record, assigned downward from the highest one.
+# Ids of nodes without a stored record, assigned downward from the highest id.
 _LAST_ID: Final = (1 << 31) - 1
 _GUESTS: Final = 1024
 _PAUSE_S: Final = 0.02
@@ -147,7 +147,7 @@ class Leadership:
         return found._replace(nodes=(*found.nodes, *self._guests_by_name().values()))
 
     def is_in_use(self, name: str) -> bool:
-        """Whether a node of that name is being fed, or is this one."""
+        """Whether a node of that name is being fed, or is this node."""
         with self._mutex:
             feed = self._feeds.get(name)
         if feed is None:
@@ -274,7 +274,8 @@ class Leadership:
                 elif (
                     self.gate.electable > 1
                     and durable > self.gate.stamped
-                    # Not if the replicas have only acknowledged the previous empty commit, whose VLSN is ``own``.
+                    # No commit is needed if the replicas have only acknowledged the previous empty commit, whose VLSN
+                    # is ``own``.
                     and durable != own
                     and time.monotonic() - stable_since >= self._intervals.stable_s
                 ):
@@ -289,7 +290,7 @@ def check_member(env: Environment, name: str, listen: Address) -> GroupNode:
     """The record of this node.
 
     Raises:
-        RefusedError: the group does not know it as an electable member at this address.
+        RefusedError: the node is not an electable member of the group at this address.
     """
     members = committed_members(env.engine)
     mine = members.node(name) if members is not None else None
@@ -311,7 +312,7 @@ def stream_of(env: Environment) -> VLSNRange:
 
 
 def logged_dtvlsn(env: Environment) -> int:
-    """The DTVLSN of the last Commit or Abort in the log; 0 for none."""
+    """The DTVLSN of the last Commit or Abort in the log; 0 if there is no such entry."""
     last = stream_of(env).last_txn_end
     if last <= 0:
         return 0

@@ -28,13 +28,14 @@ class JoinConfig:
         listen: the address at which the node listens, and which it reports to the group.
         addresses: nodes of the group; the others are found from them. The default is the nodes named in the
             environment.
-        node_type: its type in the group: ``SECONDARY``, or ``ELECTABLE``.
-        priority: of an electable node: among nodes with equal logs the highest is elected; a node with 0 never is.
+        node_type: the type of the node in the group: ``SECONDARY``, or ``ELECTABLE``.
+        priority: priority of an electable node. Among nodes with equal logs the node with the highest priority is
+            elected; a node with priority 0 is never elected.
         lead: settings for leading.
         forms: create a group if the environment belongs to none and none of the addresses answers.
         unelected: an electable node may lead even if too few members answer to elect it, until it has led or followed
             once; never beside another master, or if another member's log goes further.
-        group: its name; None to take it from the environment or the nodes.
+        group: the name of the group; None to take it from the environment or the nodes.
         rollback_limit: most durable commits that this node may give up to join.
         restore: allow a network restore if nothing else helps.
         timeout_s: timeout of each step before the stream.
@@ -69,5 +70,5 @@ class JoinConfig:
 
     @property
     def votes(self) -> bool:
-        """Whether it is an electable member."""
+        """Whether the node is an electable member."""
         return self.node_type == ELECTABLE

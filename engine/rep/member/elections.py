@@ -1,16 +1,16 @@
 """Elections, for a member that can lead (je-ha-protocol.md 12.2).
 
-A node without a master sends a proposal to all electable members. If a majority promises, the one of them with the
-latest log is suggested to all of them; if a majority accepts it, all members are notified that it is the master. A
+A node without a master sends a proposal to all electable members. If a majority promises, the member with the latest
+log among them is suggested to all of them. If a majority accepts it, all members are notified that it is the master. A
 running master counts as having the latest log. Logs are compared as JE compares them: DTVLSN, last VLSN, priority,
 address.
 
 Elections here are stricter than JE's in three points, so that jetool loses no acknowledged commit:
 
-* If a node with priority 0 has the latest log, no node is elected: not this one, and none with an earlier log.
+* If a node with priority 0 has the latest log, no node is elected: neither this node nor a node with an earlier log.
 * Only members whose promises counted are asked to accept; the logs of others may have grown.
-* A replica that has accepted another node as master acknowledges nothing more to the old one, unless the old one is
-  elected again.
+* A replica that has accepted another node as master acknowledges nothing more to the old master, unless the old master
+  is elected again.
 
 Example: n2 loses n1 and proposes; n2 answers (40, 44), n3 (40, 47): n3 is suggested, and both accept it.
 """
@@ -145,7 +145,7 @@ class Voter:
             unelected: this node wins even if too few members answer, unless an answer shows a later log.
 
         Raises:
-            DisconnectedError: the election had no result; another one may follow.
+            DisconnectedError: the election had no result; another election may follow.
         """
         elected = self.elected
         if elected is not None and time.monotonic() < self._heard_at + _WINNER_S and not self.is_master:
@@ -209,7 +209,7 @@ def _best(promises: list[Promise]) -> Suggestion:
             "the latest log is that of a node that is not to be elected",
             expected="a priority of 1 or more",
             found=", ".join(sorted(promise.suggestion.node for promise in best)),
-            consequence="there is no master until another node with a log as late is there",
+            consequence="there is no master until another node has an equally late log",
         )
     return max(fit, key=lambda promise: (promise.priority, promise.suggestion.host, promise.suggestion.port)).suggestion
 

@@ -37,7 +37,7 @@ class Home:
     """The environment.
 
     Arguments:
-        storage: its directory.
+        storage: the directory of the environment.
         config: how the node joins.
         network: opens connections to nodes that are copied.
         listener: receives progress of the steps of recovery, rollback and restore.
@@ -45,7 +45,7 @@ class Home:
 
     Attributes:
         env: the environment; replaced by another object after a rollback or restore; None until it is open.
-        dtvlsn: the highest in its Commits and Aborts, except those being replayed.
+        dtvlsn: the highest DTVLSN in Commits and Aborts of the log, except those being replayed.
     """
 
     def __init__(
@@ -115,8 +115,8 @@ class Home:
         """Open the environment, or create an empty one.
 
         Raises:
-            JetoolError: as ``Environment``. UsageError: the environment is not replicated. UnsupportedError: its log
-                version is later than the one used here for entries of the stream.
+            JetoolError: as ``Environment``. UsageError: the environment is not replicated. UnsupportedError: the log
+                version of the environment is later than the version used here for entries of the stream.
         """
         env = Environment(self._storage, replica_config(self._config.environment), self._listener)
         if not env.replicated:
@@ -144,7 +144,7 @@ class Home:
         form_group(self.env, group, self._config.name, *self._config.listen)
 
     def reopen(self) -> None:
-        """Recover it, as after a crash: transactions left open by a master are then open as on a replica."""
+        """Recover the environment as after a crash: transactions left open by a master stay open."""
         env, self.env = self.env, None
         assert env is not None
         # The master may have requested acknowledgements without a sync, so acknowledged entries may be unsynced.

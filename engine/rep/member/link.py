@@ -1,7 +1,7 @@
 """One connection of a replica with a master of JE, after the handshake (je-ha-protocol.md 8 and 9).
 
-Messages that would end the master are excluded: the first message is a question, each further question is for a lower
-VLSN, and the stream begins right after an entry that exists according to an answer, or at VLSN 1. Then only answers
+Messages that would end the master are excluded. The first message is a question, and each further question is for a
+lower VLSN. The stream begins right after an entry that exists according to an answer, or at VLSN 1. Then only answers
 leave.
 
 A master requests acknowledgements only from ELECTABLE nodes. In its answers to heartbeats each node reports its
@@ -47,7 +47,7 @@ class MasterLink:
         self._shown: int | None = None
 
     def close(self) -> None:
-        """End it; also while another thread waits for the master."""
+        """End the connection, even while another thread waits for the master."""
         self._stream.close()
 
     def ask(self, vlsn: int) -> Answer:
@@ -122,7 +122,7 @@ class MasterLink:
                 f"an entry of a later log version than was agreed has come from {self.peer}",
                 expected=f"log version {WRITTEN_VERSION} or earlier",
                 found=str(entry.log_version),
-                consequence="what it means cannot be kept here; nothing of it was replayed",
+                consequence="this node cannot store it; no part of it was replayed",
             )
 
     def _nonsense(self, error: FormatError) -> PeerError:

@@ -26,12 +26,12 @@ class Seeker:
     Arguments:
         config: how the node joins.
         network: opens connections to the nodes of the group.
-        home: its environment.
+        home: the environment of this node.
 
     Attributes:
         group: the name of the group, empty while it is unknown.
         node_id: of this node.
-        has_followed: whether there was a master before; then missing nodes are expected to come back.
+        has_followed: whether there was a master before; then nodes that do not answer are expected to come back.
     """
 
     def __init__(self, config: JoinConfig, network: Network, home: Home) -> None:
@@ -131,7 +131,8 @@ class Seeker:
         """Go through the handshake.
 
         Raises:
-            DisconnectedError: the master has gone. PeerError: it refuses this node. RefusedError: its clock is off.
+            DisconnectedError: the master has gone. PeerError: the master refuses this node. RefusedError: the clock of
+                the master differs too much.
             NameInUseError: another node of this name has been connected for too long.
         """
         members, config = self._home.members(), self._config
@@ -168,6 +169,6 @@ class Seeker:
                 f"the group has an active node {self._config.name!r} already",
                 found=error.found,
                 consequence="it has not joined; nothing was changed",
-                hint="give this one another --node",
+                hint="give this node another --node",
             )
         return DisconnectedError(error.what, found=error.found)

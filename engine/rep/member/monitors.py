@@ -29,7 +29,7 @@ class Monitors:
     """Tells them.
 
     Arguments:
-        network: how to get to them.
+        network: opens connections to the monitors.
         facts: returns the current facts of this node.
         timeout_s: timeout of each step.
         longest_s: longest time that a hanging monitor delays the end of a node.

@@ -116,7 +116,7 @@ class NetworkRestore:
         target = self._storage.open_rw(path, create=True)
         try:
             at = 0
-            # Length and digest are right when it ends, or it raises.
+            # The iteration ends only if length and digest are right; otherwise it raises an error.
             for piece in log.read(file.name):
                 if self._stopping():
                     raise DisconnectedError("the copy was left off")

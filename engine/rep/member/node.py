@@ -74,7 +74,7 @@ class JoinedNode:
     Attributes:
         role: replica while it receives the stream, master while it leads, unknown while there is no master.
         failure: the error that stopped the node, or None.
-        problem: why it currently has no master, or None.
+        problem: why the node currently has no master, or None.
     """
 
     def __init__(self, storage: Storage, config: JoinConfig, network: Network, listener: Listener = SILENT) -> None:
@@ -399,7 +399,7 @@ class JoinedNode:
 
     @contextmanager
     def _unsettled(self) -> Iterator[None]:
-        """A block in which the log may be cut: no promise is given, and none is open."""
+        """A block in which the log may be cut: no promise is open, and no promise is given."""
         with self._voter.acceptor.committing() if self._voter is not None else nullcontext():
             self._settled = False
         try:
@@ -455,7 +455,7 @@ class JoinedNode:
                 if not term.gate.has_majority:
                     # This master may have been replaced while it was disconnected.
                     voter.ask_around(term.group.name or "", term.members)
-            # No node may follow a master that cannot log; the others elect another one.
+            # No node may follow a master that cannot log; the other nodes elect another master.
             if writer.failure is not None:
                 raise writer.failure
         finally:
@@ -477,7 +477,7 @@ class JoinedNode:
             stream.receive()
             self._master_vlsn = link.master_vlsn
             if stream.acknowledge():
-                # From here on the node is sure to know the monitors.
+                # From here on the node's list of monitors is complete.
                 self._monitors.joined()
 
     def _leave(self) -> None:

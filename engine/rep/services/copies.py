@@ -1,7 +1,7 @@
 """Service LogFileFeeder: copies the log files of this node while it runs (je-ha-protocol.md section 11).
 
 The counterpart of ``engine.rep.client.log_files``; JE's network restore and ``jetool backup HOST:PORT`` use it. Like JE
-18.3 it answers with version 2, whatever the client offers: the client has to accept that or leave.
+18.3 the service answers with version 2, whatever the client offers: the client has to accept version 2 or leave.
 
 * A copy begins like ``DbBackup``: the last file ends in an ImmutableFile entry, the log continues in a new file, and no
   listed file is deleted before the client has requested the next one.
@@ -99,13 +99,13 @@ class CopyHost(Protocol):
     """A node whose files are copied."""
 
     def node_id(self) -> int:
-        """Its id in the group."""
+        """The id of the node in the group."""
 
     def feeders(self) -> int:
-        """How many replicas it feeds."""
+        """How many replicas the node feeds."""
 
     def stream_range(self) -> VLSNRange:
-        """The part of the stream that it has."""
+        """The part of the stream that the node has."""
 
     def begin_copy(self) -> FileList:
         """Begin a copy. Raises RefusedError: there is no environment now."""
@@ -134,7 +134,7 @@ class EngineFiles:
                 writer.log(IMMUTABLE_FILE, encode_immutable_file(ImmutableFile(0), writer.version))
                 writer.flush(sync=False)
                 last = writer.next_lsn >> 32
-                # No entry may come between the last file of the list and the new one.
+                # No entry may come between the last file of the list and the new file.
                 writer.force_new_file()
                 files = [file for file in engine.log_files() if file.number <= last]
             engine.sync()

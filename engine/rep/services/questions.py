@@ -55,14 +55,15 @@ class NodeFacts(NamedTuple):
     """The state that a node reports.
 
     Attributes:
-        node_id: its id in the group; -1 while it has none.
-        master: the name of the master that it follows or last followed, or its own; empty for none.
+        node_id: id of the node in the group; -1 while it has no id.
+        master: the name of the master that the node follows or last followed, or its own name; empty if there is no
+            master.
         elected: the election result for that master; None if unknown.
         state: MASTER, REPLICA, or UNKNOWN while it has no master.
         joined_ms: when it joined.
         commit_vlsn, master_commit_vlsn: the last transaction end, here and on the master; the latter is 0 on the
             master.
-        feeders: number of replicas that it feeds.
+        feeders: number of replicas that the node feeds.
         members: the members in its own copy of the group database.
     """
 
@@ -84,8 +85,8 @@ class Questions:
 
     Arguments:
         facts: returns the current facts of the node.
-        heard: called with election results; without it they are ignored.
-        change: handles requests that only a master can do; without it they are refused.
+        heard: called with election results; None: results are ignored.
+        change: handles requests that only a master can do; None: such requests are refused.
 
     Attributes:
         services: by name.

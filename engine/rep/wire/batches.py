@@ -47,7 +47,7 @@ def split_stream(data: bytes, version: int) -> tuple[list[Arrived], int]:
     """Decode the complete messages at the start of received bytes of a feeder.
 
     Arguments:
-        data: begins with a frame.
+        data: the buffer; it begins with a frame.
         version: of the protocol.
 
     Returns:

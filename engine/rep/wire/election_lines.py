@@ -136,7 +136,7 @@ class MasterQuery(TextMessage):
 
 @text_message("MQR")
 class MasterAnswer(TextMessage):
-    """This one."""
+    """The master of the group."""
 
     proposal: Annotated[Proposal, PROPOSAL]
     value: Annotated[Suggestion, SUGGESTION]

@@ -118,5 +118,5 @@ def meaning(record: Record) -> Record | tuple[object, ...]:
 
 
 def dtvlsn_of(record: Record) -> int:
-    """The VLSN known to be on a majority when a Commit or Abort was logged; NULL_VLSN if it holds none."""
+    """The VLSN known to be on a majority when a Commit or Abort was logged; NULL_VLSN if the entry holds no VLSN."""
     return record.dtvlsn if isinstance(record, TxnEnd) and record.dtvlsn > 0 else NULL_VLSN

@@ -256,7 +256,7 @@ class Heartbeat(Message):
 
 @message(104)
 class HeartbeatResponse(Message):
-    """The position of the replica: -1 without one. The id is -1 if it answers no heartbeat."""
+    """The position of the replica; -1 if it has no position. The id is -1 if it does not answer a heartbeat."""
 
     syncup_vlsn: Annotated[int, LONG]
     txn_end_vlsn: Annotated[int | None, LONG, Since(4)] = None
@@ -326,12 +326,12 @@ class ShutdownRequest(Message):
 
 @message(113)
 class ShutdownResponse(Message):
-    """So be it."""
+    """The shutdown is accepted."""
 
 
 @message(114, limit=SHORT_BODY)
 class GroupAck(Message):
-    """Several acknowledgements; zeros at the end are none."""
+    """Several acknowledgements; zeros at the end do not count."""
 
     txn_ids: Annotated[tuple[int, ...], LONGS]
     durable_vlsn: Annotated[int | None, LONG, Since(14)] = None

@@ -156,7 +156,7 @@ class StateRequest(TextMessage):
 
 @text_message("STATERESP")
 class StateResponse(TextMessage):
-    """Its own name, its master, the time of joining, its state."""
+    """The node's own name, its master, the time of joining, its state."""
 
     node: Annotated[str, FIELD]
     master: Annotated[str, FIELD]

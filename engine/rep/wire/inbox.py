@@ -40,7 +40,7 @@ class Inbox:
         """The service requested by a client; None while bytes are missing.
 
         Raises:
-            FormatError: it is not a request for a service.
+            FormatError: the bytes are not a request for a service.
         """
         return self._named(services.split_request(bytes(self._bytes[: services.LONGEST_NAME * 2])))
 
@@ -57,7 +57,7 @@ class Inbox:
         """A node's answer; None while it is missing.
 
         Raises:
-            FormatError: it is not an answer of a node.
+            FormatError: the bytes are not an answer of a node.
         """
         if not self._bytes:
             return None
@@ -102,7 +102,7 @@ class Inbox:
         """The next line; None while its end is missing.
 
         Raises:
-            FormatError: it is too long, or not a message of that side.
+            FormatError: the message is too long, or not a message of that side.
         """
         end = self._bytes.find(_LINE_END, 0, LONGEST_LINE)
         if end < 0:

@@ -38,7 +38,7 @@ class Token(Generic[T]):
         read: decodes the value of a field.
         write: makes the field.
         rest: the value includes all following words and bars, except the words that later fields need.
-        optional: it may be absent at the end.
+        optional: the field may be absent at the end.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class LineTable:
     """The messages of one text service.
 
     Arguments:
-        service: its name.
+        service: the name of the service.
         version: the highest supported version of its protocol.
         client, server: classes that the side may send.
         received_only: classes that this program never sends.
@@ -121,7 +121,7 @@ class LineTable:
         """The line of a message, with its end.
 
         Raises:
-            FormatError: this side must not send it, or one of its values cannot be sent.
+            FormatError: this side must not send the message, or one of its values cannot be sent.
         """
         kind = type(sent)
         if self._by_op[client].get(kind.OP) is not kind or kind in self._received_only:

@@ -89,7 +89,7 @@ class FileReq(Message):
 
 @message(6)
 class FileStart(Message):
-    """So many bytes follow."""
+    """The number of bytes of the file that follow."""
 
     name: Annotated[str, TEXT]
     length: Annotated[int, LONG]

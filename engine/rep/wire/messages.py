@@ -70,7 +70,7 @@ def message(op: int, *, since: int = 0, limit: int = SHORT_BODY) -> Callable[[ty
     """Class decorator: make a class a message.
 
     Arguments:
-        op: its operation code.
+        op: the operation code of the message.
         since: the first protocol version that has it.
         limit: the longest accepted body.
     """
@@ -93,7 +93,7 @@ class Table:
     """The messages of one service.
 
     Arguments:
-        service: its name.
+        service: the name of the service.
         client, server: classes that the side may send.
         received_only: classes that only real nodes send.
     """
@@ -122,7 +122,7 @@ class Table:
             client: whether the client sends it.
 
         Raises:
-            FormatError: this side must not send it in this version, or one of its values cannot be sent.
+            FormatError: this side must not send the message in this version, or one of its values cannot be sent.
         """
         kind = type(sent)
         if self._by_op[client].get(kind.OP) is not kind or kind in self._received_only or version < kind.SINCE:

@@ -24,7 +24,7 @@ class NodeStateResponse(Message):
     """What the node is.
 
     Attributes:
-        master: its known master; a node that has lost its master still names it.
+        master: the master that the node knows; a node that has lost its master still names it.
         joined_ms: when it entered its state.
         commit_vlsn: VLSN of its last Commit or Abort.
         master_commit_vlsn: the VLSN last reported by its master; 0 at the master.

@@ -1,6 +1,6 @@
 """Service ``JetoolRecords``: records of a running node of jetool in a group of JE. Nodes of JE do not have it.
 
-It has one request and one answer; ``engine.rep.records`` defines their content.
+The service has one request and one answer; ``engine.rep.records`` defines their content.
 """
 
 from __future__ import annotations

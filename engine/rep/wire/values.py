@@ -18,7 +18,7 @@ type         bytes
 
 For any bytes, reading raises only FormatError, and a length or count is compared with the available bytes before
 anything is allocated. Writing is stricter than reading: JE uses the charset of its platform, so texts that are sent
-must be printable ASCII, and a release that JE could not parse, which would stop a master, is never sent.
+must be printable ASCII. A release that JE cannot parse would stop a master, so it is never sent.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Value(Generic[T]):
 
 
 class NameIdPair(NamedTuple):
-    """The name of a node and its id: -1 while it has none; ids of transient nodes count down from the largest int."""
+    """The name of a node and its id; -1 while it has no id. Ids of transient nodes count down from the largest int."""
 
     name: str
     id: int
@@ -61,7 +61,7 @@ def ascii_bytes(text: str) -> bytes:
     """A text that may be sent.
 
     Raises:
-        FormatError: it is too long, or not printable ASCII.
+        FormatError: the text is too long, or not printable ASCII.
     """
     if len(text) > LONGEST_TEXT or not text.isascii() or not (text.isprintable() or not text):
         raise FormatError("text of a message", expected=f"printable ASCII, up to {LONGEST_TEXT}", found=repr(text[:80]))

@@ -1,8 +1,8 @@
 """Messages of JE, Derby and the frontends of Doris and StarRocks: cause, risk, next command.
 
 * ``bare``: exceptions of Java and stack traces without a message
-* ``derby_asian``, ``derby_english``, ``derby_european``, ``derby_european_sql``: words that show a code of Derby where
-  the text has none
+* ``derby_asian``, ``derby_english``, ``derby_european``, ``derby_european_sql``: words that identify a code of Derby in
+  texts that do not contain the code
 * ``derby_log``, ``derby_start``, ``derby_store``, ``derby_txns``: codes of Derby
 * ``frontend_texts``: lines that frontends write themselves
 * ``je_exceptions``, ``je_rep_exceptions``: exceptions of JE by their classes

@@ -1,4 +1,4 @@
-"""Words of Derby's messages in Asian languages that identify the code of a text without one.
+"""Words of Derby's messages in Asian languages that identify the code if the text does not contain it.
 
 The words occur in this order in a message with the code; … stands for any text between them. Words count in any text
 only if they include a name from Derby. Other words count only if the message begins with an SQLException of Java, or

@@ -1,4 +1,4 @@
-"""Words of Derby's English messages that identify the code of a text without one.
+"""Words of Derby's English messages that identify the code if the text does not contain it.
 
 The words occur in this order in a message with the code; … stands for any text between them. Other programs write
 some of them too, so there are three tables: words that identify Derby in any text; words that do so directly after an

@@ -1,4 +1,4 @@
-"""Words of Derby's messages in other languages of Europe and America that identify the code of a text without one.
+"""Words of Derby's messages in other languages of Europe and America that identify the code if the text lacks it.
 
 The words occur in this order in a message with the code; … stands for any text between them. In any text, words count
 only if a name from Derby is among them. Other words are in ``derby_european_sql``.

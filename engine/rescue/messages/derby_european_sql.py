@@ -1,4 +1,4 @@
-"""Words of Derby's messages in other languages of Europe and America that show its code where the text has none.
+"""Words of Derby's messages in other languages of Europe and America that identify the code if the text lacks it.
 
 The words occur in this order in a message with the code; … stands for any text between them. They count only if the
 message begins with an SQLException of Java, or has a class or frames of Derby.

@@ -43,9 +43,10 @@ class KnownMessage(NamedTuple):
         risk: one of ``RISKS``.
         next: the next command.
         environment: one of ``ENVIRONMENTS``; None if the message does not decide it.
-        wrapper: it only reports another message, which decides if the text contains it.
+        wrapper: the message only reports another message, which decides if the text contains it.
         signs: pieces of text, in this order, that identify a message without a word.
-        refines: words of messages that this one refines; it counts only together with one of them. Empty: always.
+        refines: words of the messages that this message refines; it counts only together with such a message. Empty:
+            always.
     """
 
     word: str

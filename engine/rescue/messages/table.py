@@ -1,4 +1,4 @@
-"""All known messages, by their ``word`` (reason, class or code) and by pieces of text that identify them without it."""
+"""All known messages, by ``word`` (reason, class or code) and by pieces of text that identify them without a word."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Sign(NamedTuple):
     """Pieces of text that identify a message without its word.
 
     Attributes:
-        pieces: they occur in this order.
+        pieces: the pieces, in the order in which they occur.
         known: the message.
         place: where they count: ``ANYWHERE``, ``IN_SQL`` or ``IN_DERBY``.
     """
@@ -98,7 +98,7 @@ def _whole_words(piece: str) -> list[str]:
 class _Signs:
     """Signs by a word of their longest piece, so that no line is compared with all of them.
 
-    This word is the one that occurs in the fewest signs; among several such words it is the longest.
+    Use the word that occurs in the fewest signs; among several such words, use the longest.
     """
 
     def __init__(self, signs: Iterable[Sign]) -> None:

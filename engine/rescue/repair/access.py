@@ -31,7 +31,7 @@ def backup_directory(env: str, asked: str | None = None) -> DirectoryBeside | No
     """The directory for the old bytes of one repair.
 
     Arguments:
-        asked: the requested directory; None: a new one beside the environment; ``NOTHING_SAVED``: none.
+        asked: the requested directory; None: a new directory beside the environment; ``NOTHING_SAVED``: no directory.
     """
     if asked == NOTHING_SAVED:
         return None
@@ -52,7 +52,7 @@ def stamped_beside(env: str, ending: str) -> Path:
 
 @contextmanager
 def full_backup_named(backup: DirectoryBeside | None) -> Iterator[None]:
-    """Add to an error of the backup directory that another one, on another disk, can be given."""
+    """Add a hint to an error of the backup directory: the user can name another directory, on another disk."""
     try:
         yield
     except StorageError as error:
@@ -63,7 +63,7 @@ def full_backup_named(backup: DirectoryBeside | None) -> Iterator[None]:
 
 
 def writer_of(storage: Storage) -> int | None:
-    """The pid of the process that has an environment open for writing, 0 for an unknown one; None without one."""
+    """The pid of the process that has an environment open for writing; 0 if it is unknown, None if there is none."""
     return storage.lock_holder(LOCK_FILE, WRITER_BYTE) if storage.stat(LOCK_FILE) is not None else None
 
 

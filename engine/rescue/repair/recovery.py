@@ -1,9 +1,9 @@
 """Recovery that refuses to lose commits, saves overwritten bytes, and can be previewed.
 
-JE recovers whenever it opens an environment: it cuts the log at the first bad entry, whatever follows. Here recovery is
-two steps. ``plan_recovery`` finds the end of the log and changes nothing. ``recover`` refuses if committed transactions
-follow that end (D-5), saves every byte before changing it, and opens the environment; a dry run does this on a view in
-memory.
+JE recovers whenever it opens an environment: it cuts the log at the first bad entry, whatever follows. Here recovery
+has two steps. ``plan_recovery`` finds the end of the log and changes nothing. ``recover`` refuses if committed
+transactions follow that end (D-5), saves every byte before changing it, and opens the environment; a dry run does this
+on a view in memory.
 
 The backup directory holds ``saved.journal`` and ``manifest.json``. ``engine.rescue.repair.undo`` restores every byte
 from it, and removes added bytes, unless another process has written since.
@@ -66,7 +66,7 @@ class RecoveryPlan(NamedTuple):
     Attributes:
         env: the directory of the environment.
         seen: the environment as recovery would find it, with an interrupted repair undone in memory.
-        files: its log files.
+        files: the log files.
         tail: where the log ends, and the bytes after it.
         may_lack_a_file: the log ends without a checkpoint where a file is full, so a following file may be lost.
     """
@@ -102,12 +102,12 @@ class RecoveryRun(NamedTuple):
         result: what recovery found.
         phases: phases in order, with times.
         end_lsn: the end of the log after it.
-        checkpoint_end_lsn: the CkptEnd that it wrote; NULL_LSN if none was needed.
+        checkpoint_end_lsn: the CkptEnd that recovery wrote; NULL_LSN if no checkpoint was needed.
         records_given_up: number of users' non-transactional records after the end of the log.
         vlsns: first and last VLSN afterwards; None without replication.
         backup: the backup directory; None if nothing was saved.
         saved_bytes: bytes in it.
-        settled: an interrupted repair that was undone first; None without one.
+        settled: an interrupted repair that was undone first; None if no repair was interrupted.
     """
 
     tail: Tail

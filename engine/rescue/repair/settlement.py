@@ -35,7 +35,7 @@ class SettledRepair(NamedTuple):
 
     Attributes:
         command: the repair.
-        was_undoing: its undo had begun earlier, and was finished now.
+        was_undoing: the undo had begun earlier, and was finished now.
     """
 
     command: str
@@ -43,11 +43,12 @@ class SettledRepair(NamedTuple):
 
 
 def settle(env: str, hold: HoldLock = writer_locked) -> SettledRepair | None:
-    """Undo an interrupted repair, or finish its undo; None if there was none.
+    """Undo an interrupted repair, or finish its undo; None if no repair was interrupted.
 
     Arguments:
         env: the directory of the environment.
-        hold: holds its lock meanwhile; the default is that of JE environments.
+        hold: makes the context that holds the lock of the environment during the undo; the default is for JE
+            environments.
 
     Raises:
         RefusedError: the repair is still running, another process has written since, or the saved bytes are missing.

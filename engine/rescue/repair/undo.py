@@ -30,7 +30,7 @@ class UndoneRepair(NamedTuple):
         files: paths of the restored files.
         changes: number of saved changes that were undone.
         interrupted: the repair, or an earlier undo of it, was not finished.
-        was_undone: it had already been undone, and nothing was changed now.
+        was_undone: the repair had already been undone, and nothing was changed now.
     """
 
     backup: str
@@ -56,8 +56,8 @@ def undo_repair(
         backup_dir: the directory with the old bytes; None: the newest of the environment.
         force: continue although files were changed since; those changes are lost.
         dry_run: check everything, and change nothing.
-        hold: holds the lock of the environment meanwhile; the default is that of JE environments, and a Derby database
-            needs its own.
+        hold: makes the context that holds the lock of the environment during the undo; the default is for JE
+            environments, and a Derby database needs another one.
 
     Raises:
         NotFoundError: there are no saved bytes.

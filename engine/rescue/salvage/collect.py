@@ -145,7 +145,7 @@ class Salvage:
             self._rows.close()
 
     def _count_lost(self, judge: Judge) -> None:
-        """Count the records below lost nodes. They are not counted for a group, since other nodes may have them."""
+        """Count the records below lost nodes, but not for a group: other nodes may have these records."""
         for number, (at, node) in enumerate(self._nodes):
             present = {file.number for file in node.files.files}
             trees = self.trees[number]

@@ -1,8 +1,8 @@
 """The gaps of a damaged log: where the last one ends, and which VLSNs the log has.
 
 A gap is damage, a missing file, or the lost end of a file. A version before the last gap may not be the newest: a newer
-one, or a deletion, may have been in the gap. Most missing files were cleaned, and then the trees of a later checkpoint
-contain the data in use (``verdict``).
+one, or a deletion, may have been in the gap. Most missing files were cleaned: the trees of a later checkpoint then
+contain the data that is still in use (``verdict``).
 
 A torn tail is not a gap, since it held nothing durable. The loss of the last files is not a gap either, since it cannot
 be detected.
@@ -47,7 +47,7 @@ def cut_short(storage: Storage, files: LogFiles) -> dict[int, int]:
 
 
 def gap_end(storage: Storage, files: LogFiles, damages: Iterable[Damage]) -> int:
-    """The LSN at which the last gap ends; NULL_LSN without one."""
+    """The LSN at which the last gap ends; NULL_LSN if there is no gap."""
     ends = [make_lsn(number + 1, 0) for number in (*files.missing(), *cut_short(storage, files))]
     # An unreadable file is damage of length 0, and so is a broken link; the reason distinguishes them.
     ends += [

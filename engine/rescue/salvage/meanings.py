@@ -1,8 +1,8 @@
 """Decoding of salvaged records, even if nothing can be recovered.
 
 Decoders examine records to recognise an environment, and to read catalogs of classes or tokens. If recovery gives the
-records of a source, they examine that environment. Otherwise the salvage is run once before, and the first and last
-records of each database are kept for them.
+records of a source, decoders examine the recovered environment. Otherwise the salvage is run once before, and the first
+and last records of each database are kept for the decoders.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def decoding_of_source(source: SalvageSource, name: str) -> DecodingPlan | None:
         name: name of a decoder, or ``AUTO``.
 
     Returns:
-        None if no decoder recognises them.
+        None if no decoder recognises the records.
 
     Raises:
         UsageError: there is no decoder of that name.

@@ -98,7 +98,7 @@ class Judge:
         self.lost_files: list[set[int]] = [set() for _ in nodes]
         self._databases = databases
         self._orphan = [database.orphan for database in databases]
-        # It cannot be excluded that such a database was removed, or is one of JE's own.
+        # Such a database may have been removed, or may be one of JE's own.
         self._unknown = [database.orphan or database.nameless for database in databases]
         self._fates = fates
         self._commits = commits

@@ -12,10 +12,10 @@ class SalvagedDatabase(NamedTuple):
 
     Attributes:
         source: index of the source.
-        db: its properties, as far as they are known.
+        db: the properties of the database, as far as they are known.
         orphan: no MapLN names it, so its records belong to an unknown database.
-        nameless: its name is lost, so it may be one of JE's own.
-        local: it is not replicated, so only one node of its source has it.
+        nameless: the name of the database is lost, so it may be one of JE's own.
+        local: the database is not replicated, so only one node of its source has it.
     """
 
     source: int
@@ -35,7 +35,8 @@ class SalvagedRecord(NamedTuple):
         origin: ``tree``: recovery; ``log``: an LN; ``slot``: its BIN had the data embedded.
         lsn, vlsn, txn, time_ms: of the version, and of its Commit; NULL_LSN, NULL_VLSN and None if unknown.
         stood_in: a newer version is lost.
-        confirmed: it is the newest version: no damage can hide a newer one or a deletion, and its database has a name.
+        confirmed: the version is the newest: no damage can hide a newer version or a deletion, and the database has a
+            name.
     """
 
     database: int
@@ -56,8 +57,8 @@ class LostVersion(NamedTuple):
     """A key whose newest version cannot be read.
 
     Attributes:
-        stood_in: an older one was given in its place.
-        older_lsn: LSN of the older version; NULL_LSN without one.
+        stood_in: an older version was saved in its place.
+        older_lsn: LSN of the older version; NULL_LSN if there is no older version.
     """
 
     database: int
@@ -69,7 +70,7 @@ class LostVersion(NamedTuple):
 
 
 class DoubtfulVersion(NamedTuple):
-    """A version newer than the given one, whose transaction has neither Commit nor Abort in the log."""
+    """A version newer than the saved version, whose transaction has neither Commit nor Abort in the log."""
 
     database: int
     key: bytes

@@ -109,7 +109,7 @@ class LogSurvey(NamedTuple):
         periods: for each rollback the matchpoint, the RollbackStart and the transactions.
         damages: stretches of damage, and unreadable files (length 0).
         group: the replication group that its records name, or None.
-        last_vlsn: the last visible VLSN; NULL_VLSN without one.
+        last_vlsn: the last visible VLSN; NULL_VLSN if no VLSN is visible.
         extinct: discarded ranges of records, committed or not.
         names: names of databases without a legible MapLN, by id.
         nameless: databases in ``dbs`` whose name is unknown.
@@ -117,7 +117,7 @@ class LogSurvey(NamedTuple):
         named: databases in ``dbs`` that certainly exist under their name, even if empty.
         roots: LSN and state of the newest MapLN of each of ``dbs``.
         checkpoints: the legible ones, in log order.
-        gap_end: where the last gap ends (``coverage``); NULL_LSN without one.
+        gap_end: where the last gap ends (``coverage``); NULL_LSN if there is no gap.
         vlsns: the ranges of VLSNs in the log.
         hidden: LSNs of invisible entries after the last gap, outside every rollback period.
     """
@@ -145,8 +145,8 @@ class NodeVersions(NamedTuple):
     """The versions of records in a BIN or BIN-delta.
 
     Attributes:
-        node: its id.
-        is_whole: it is not a delta, so no other record exists in its range.
+        node: the id of the node.
+        is_whole: the node is not a delta, so no other record exists in its range.
         keys: keys of all slots; empty for a DIN.
         rows: key and version of each slot with an LSN.
         main_key: for a node of old duplicates (DIN, DBIN), else None.
@@ -218,7 +218,7 @@ def survey_log(env: str) -> LogSurvey:
 
 
 def last_vlsn_before(env: str, files: LogFiles, end_lsn: int, hidden: frozenset[int]) -> int:
-    """The last visible VLSN of the entries below an LSN; NULL_VLSN without one.
+    """The last visible VLSN of the entries below an LSN; NULL_VLSN if no VLSN is visible there.
 
     Arguments:
         hidden: LSNs of entries that a rollback will make invisible.

@@ -43,7 +43,7 @@ class SalvageNode(NamedTuple):
     Attributes:
         env: its directory.
         files: its log files.
-        survey: the survey of its log.
+        survey: the survey of the log.
         problem: why recovery does not give all records; empty if it does.
         recovered_vlsn: the last VLSN in the records of recovery; NULL_VLSN without a stream, or with a problem. The log
             may continue after it: after damage in its last file, or with records that recovery rolls back.
@@ -61,8 +61,8 @@ class SalvageSource(NamedTuple):
 
     Attributes:
         name: name of the group, or of the directory.
-        nodes: its nodes, in the given order.
-        base: index of the base node; None without one.
+        nodes: the nodes of the source, in the given order.
+        base: index of the base node; None if the source has no base node.
     """
 
     name: str
@@ -160,7 +160,7 @@ def sources_of(nodes: Sequence[SalvageNode]) -> list[SalvageSource]:
     for members in _groups(nodes):
         group = next((node.survey.group for node in members if node.survey.group is not None), None)
         name = (group.name if group is not None else "") or members[0].env.rstrip("/").rpartition("/")[2] or "env"
-        # The name becomes that of a directory, so it must not be a path to another place.
+        # A directory gets this name, so the name must not be a path to another place.
         name = "".join(letter if letter.isalnum() or letter in "._-" else "_" for letter in name).lstrip(".")[:100]
         name = name or "env"
         while name in names:
@@ -182,7 +182,7 @@ def _with_databases_of_others(members: list[SalvageNode]) -> list[SalvageNode]:
         dbs, removed, internal = dict(own.dbs), set(own.removed), set(own.internal)
         for other in members:
             internal |= {db_id for db_id in other.survey.internal if db_id < 0}
-            # A removal is replicated too: a node without it has lost it, or is behind.
+            # A removal is replicated too: a node without the removal has lost it, or lags behind.
             for db_id, db in other.survey.dbs.items():
                 if db_id < 0 and db_id not in removed and (db_id not in dbs or db_id in own.nameless):
                     dbs[db_id] = db

@@ -39,10 +39,10 @@ class TreeSurvey(NamedTuple):
         time: LSN of CkptStart: records written before it that are in no tree were deleted. NULL_LSN: the trees cannot
             be used.
         bins: LSN of the full version of each BIN of users' databases at that checkpoint, by node id.
-        unknown: parts of a database at that time that cannot be read, by its id.
+        unknown: by database id, the parts of the database at that time that cannot be read.
         unsure: databases whose records at that time are not in the trees.
         removed: databases that were removed before ``time``.
-        lost: parts of a current database that are lost, by its id.
+        lost: by database id, the parts of the current database that are lost.
         counts: number of current BINs and of their slots, by database.
         lost_databases: names of the databases without a MapLN.
         lost_internal: number of lost nodes of the mapping and the naming tree.
@@ -73,7 +73,7 @@ def survey_trees(storage: Storage, files: LogFiles, log: LogSurvey) -> TreeSurve
 
     Arguments:
         storage, files: the log.
-        log: its survey.
+        log: the survey of the log.
     """
     checkpoint = _whole_checkpoint(files, log)
     before, index = index_nodes(storage, files, NULL_LSN if checkpoint is None else checkpoint.end_lsn)

@@ -9,10 +9,10 @@ begins at the DbTree of the checkpoint, follows LSNs, and uses the newest versio
 is used instead, if there is one.
 
 All changes before CkptStart are in these nodes, since the checkpoint has logged all dirty nodes. So a record written
-before and missing in all of them had been deleted by then, even if older nodes and LNs contain it. About records in the
-key range of a branch nothing is known. This holds for a checkpoint that is intact from CkptStart to CkptEnd: the last
-such one is used, with the nodes of that time. The current losses are found separately, from the newest version of each
-node.
+before and missing in all of them had been deleted by then, even if older nodes and LNs contain it. Nothing is known
+about records in the key range of a branch. This holds for a checkpoint that is intact from CkptStart to CkptEnd: the
+last such one is used, with the nodes of that time. The current losses are found separately, from the newest version of
+each node.
 
 Example: an IN with the keys a, g, n; the BIN from g on cannot be read. The branch is g to n; nothing is known of ``h``,
 and ``b`` is a record if the first BIN has it.
@@ -51,7 +51,7 @@ class LostBranch(NamedTuple):
     """A part of a tree whose upper node cannot be read.
 
     Attributes:
-        low, high: the keys from and below which it holds; None: no bound.
+        low, high: the key range of the branch, from ``low`` on and below ``high``; None: no bound.
         lsn: LSN of the unreadable node: a delta's full version, or the target of a slot.
         level: 1 for a BIN.
     """
@@ -171,7 +171,7 @@ class IndexedNode(NamedTuple):
     """The newest version of a node.
 
     Attributes:
-        ident: its identifier key, which is in its range.
+        ident: the identifier key, which is in the range of the node.
     """
 
     lsn: int
@@ -223,7 +223,7 @@ class NodeIndex:
         return max(lsn, self._roots.get(db_id, NULL_LSN))
 
     def map(self, db_id: int) -> int:
-        """LSN of the newest MapLN of a database; NULL_LSN without one."""
+        """LSN of the newest MapLN of a database; NULL_LSN if the database has no MapLN."""
         return self._maps.get(db_id, NULL_LSN)
 
     def within(self, range_: LostBranch, db_id: int, after: int, *, duplicates: bool) -> list[IndexedNode]:
@@ -311,7 +311,7 @@ class SalvageTreeWalk:
             return None
 
     def record(self, lsn: int) -> object:
-        """Its record; None if it cannot be read."""
+        """The record of the entry; None if it cannot be read."""
         entry = self.entry(lsn)
         return None if entry is None else decoded(entry)
 
@@ -330,7 +330,7 @@ class SalvageTreeWalk:
     def _split(self, impl: DatabaseImpl, own: _Place, parent_lsn: int) -> list[_Place]:
         """Divide a place among the nodes logged in its range after its parent.
 
-        They were split off, or are newer versions of a lost node, and the parent is an old version.
+        The parent is an old version: these nodes were split off later, or are newer versions of a lost node.
         """
         range_ = LostBranch(own.low, own.high, own.lsn, own.level)
         inside = self.index.within(range_, impl.db_id, parent_lsn, duplicates=impl.duplicates)

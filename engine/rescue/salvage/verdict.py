@@ -26,8 +26,8 @@ leads to it in a BIN that was logged after the damage or belonged to the trees a
 missing confirms only if the transaction had ended. In a group it is enough if one node, whose log goes as far as the
 others', confirms it, or if the nodes together have every VLSN after it (``coverage``).
 
-Example, rows of one key: ``LN 100 committed | slot to 300 in a BIN at 400``: the version of 300 is lost, that of 100
-replaces it.
+Example, rows of one key: ``LN 100 committed | slot to 300 in a BIN at 400``: the version at 300 is lost, and the
+version at 100 replaces it.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class TxnFates:
         return OPEN
 
     def commit_time(self, node: int, txn: int) -> int | None:
-        """The time of a Commit on this node, or on another one of its group."""
+        """The time of a Commit on this node, or on another node of its group."""
         if txn > 0:
             return self._commits[node].get(txn) if txn in self._commits[node] else None
         for one in self._groups[node]:
@@ -101,7 +101,7 @@ class Verdict(NamedTuple):
 
     Attributes:
         version: the version that counts, or a deletion; None if nothing is legible.
-        gone: the tree shows that it was deleted.
+        gone: the tree shows that the record was deleted.
         lost_lsn: LSN of the newest version if it cannot be read; else NULL_LSN.
         doubt: a newer version whose transaction has no end in the log, or None.
         passed_over: numbers of versions that do not count, by fate: ``aborted``, ``open``, ``rolled-back``.
@@ -250,10 +250,10 @@ def judge(
 
     Arguments:
         found: LNs and slots of the record.
-        node: its number.
+        node: the number of the node.
         fates: of the transactions.
         newest_bins: of this log.
-        key, duplicates: of the record.
+        key, duplicates: key of the record, and whether its database has sorted duplicates.
         place: the state of this key range in the trees.
         aborted: VLSNs of aborted versions of the record, known from other nodes of the group.
     """
@@ -333,7 +333,8 @@ def choose(verdicts: Mapping[int, Verdict], last_vlsns: Sequence[int]) -> tuple[
     if len(verdicts) == 1:
         for at, one in verdicts.items():
             return at, one.lost_lsn != NULL_LSN
-    # A deletion with the same VLSN wins: a node with the deletion is further than one with the previous version.
+    # A deletion with the same VLSN wins: a node with the deletion has replayed more of the stream than a node with the
+    # previous version.
     chosen = max(verdicts, key=lambda at: (verdicts[at].vlsn, not verdicts[at].live, -at))
     best = verdicts[chosen]
     for at, one in verdicts.items():

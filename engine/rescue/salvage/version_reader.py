@@ -1,8 +1,8 @@
 """Reads versions from stretches of intact entries in bulk, without a record for each.
 
-General twins: ``scan.ln_version``, ``scan.node_versions``, ``scan.end_of``. Uncommon entries are left to them, one by
-one and in log order: LNs with rare fields, BIN-deltas and nodes of unusual form, other log versions, unknown databases,
-and LNs within a period that was rolled back.
+General twins: ``scan.ln_version``, ``scan.node_versions``, ``scan.end_of``. The twins take uncommon entries, one by one
+and in log order: LNs with rare fields, BIN-deltas and nodes of unusual form, other log versions, unknown databases, and
+LNs within a period that was rolled back.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class VersionTaker:
 
     Arguments:
         rows: tables to which they are added.
-        node: its number.
+        node: the number of the node.
         kind_of: kind of a database by its id, one of the constants above.
         number_of: assigns the number of a new database.
         general: takes an entry on the general path.
@@ -150,7 +150,7 @@ class VersionTaker:
                     ends.setdefault(txn, time_ms if time_ms > 0 else 0)
                     done = True
             except (FormatError, IndexError):
-                # The general path skips it, or reads entries that this one cannot.
+                # The general path skips this entry, or reads what the bulk path cannot read.
                 done = False
             if not done:
                 self._general(entry_at(data, pos, base_lsn, version))

@@ -82,12 +82,12 @@ class KeyVersions:
 
     @property
     def seen_lsn(self) -> int:
-        """The newest BIN with the record; NULL_LSN without one."""
+        """The newest BIN with the record; NULL_LSN if no BIN has the record."""
         return NULL_LSN if self.slot is None else self.slot[6]
 
     @property
     def seen_node(self) -> int:
-        """Its node id; -1 without one."""
+        """The node id of this BIN; -1 if no BIN has the record."""
         return -1 if self.slot is None else self.slot[5]
 
     def join(self, other: Packed) -> None:

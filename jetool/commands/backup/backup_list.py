@@ -18,7 +18,7 @@ from jetool.frame.options import Run
     outputs=lambda: Outputs("table", (StoredBackup,)),
     features=("fields", "times"),
     examples=(
-        ("What backups there are", "jetool backup list /backup/env"),
+        ("List the backups", "jetool backup list /backup/env"),
         ("The newest one, for a script", "jetool backup list /backup/env --format ndjson --fields id | tail -2"),
     ),
     exits={

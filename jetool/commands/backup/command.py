@@ -13,8 +13,8 @@ backup = group(
     help="Backups of an environment, or of a running JE node. If no command is given, it is take.",
     examples=(
         ("A backup, beside a server that writes", "jetool backup /data/env /backup/env"),
-        ("What backups there are", "jetool backup list /backup/env"),
-        ("Are they whole, and do they recover", "jetool backup verify /backup/env"),
+        ("List the backups", "jetool backup list /backup/env"),
+        ("Are they undamaged, and do they recover", "jetool backup verify /backup/env"),
         ("Keep one for each of 7 days and 4 weeks", "jetool backup prune /backup/env --keep 7d4w"),
     ),
     default="take",

@@ -18,7 +18,8 @@ def open_repository(dest: str) -> Repository:
     """The directory of backups at a path or URL.
 
     Raises:
-        UnsupportedError: it is a URL, and the package for it is not installed. UsageError: the kind of URL is unknown.
+        UnsupportedError: the place is a URL, and the package for this kind of URL is not installed. UsageError: the
+            kind of URL is unknown.
     """
     if is_url(dest):
         return Repository(RemoteStorage(dest), is_remote=True)

@@ -35,12 +35,12 @@ class TakenBackup(NamedTuple):
     protocol: Annotated[Int | None, "version of the protocol for copies; null for a directory"]
     files: Annotated[Int | None, "log files; null in a dry run on a node"]
     bytes: Annotated[SizeBytes | None, "their bytes"]
-    copied_files: Annotated[Int | None, "those that had to be read"]
+    copied_files: Annotated[Int | None, "files that had to be read"]
     copied_bytes: Annotated[SizeBytes | None, "their bytes"]
-    kept_files: Annotated[Int | None, "those that an earlier backup or run has stored"]
+    kept_files: Annotated[Int | None, "files that an earlier backup or run has stored"]
     attempts: Annotated[Int, "connections that it took, or how often the files were listed"]
     gone_files: Annotated[
-        Sequence[Text], "files that were deleted before they were copied; what was in use of them is in later ones"
+        Sequence[Text], "files that were deleted before they were copied; their records in use are in later files"
     ]
     lost_files: Annotated[Text | None, "log files that were written and deleted since the backup before; null for none"]
     end_lsn: Annotated[Lsn, "where its log ends"]
@@ -71,7 +71,7 @@ class StoredBackup(NamedTuple):
     last_vlsn: Annotated[Vlsn, "last VLSN"]
     last_commit: Annotated[Time | None, "time of the last Commit"]
     databases: Annotated[Int | None, "databases; null when it could not be recovered"]
-    ended: Annotated[Time | None, "when it was whole"]
+    ended: Annotated[Time | None, "when it was complete"]
     problem: Annotated[Text | None, "why its manifest cannot be read; null when it can"]
 
 
@@ -96,13 +96,15 @@ class BackupRound(NamedTuple):
     """A round of --follow."""
 
     id: Annotated[Text, "the backup that it added"]
-    replaced: Annotated[Text | None, "the backup of the round before, removed since this one has all that it had"]
+    replaced: Annotated[
+        Text | None, "the backup of the previous round, removed since the new backup contains all of it"
+    ]
     end_lsn: Annotated[Lsn, "where its log ends"]
     last_vlsn: Annotated[Vlsn, "last VLSN"]
     last_commit: Annotated[Time | None, "time of its last Commit"]
     files: Annotated[Int, "log files"]
     bytes: Annotated[SizeBytes, "their bytes"]
-    copied_files: Annotated[Int, "those that had to be read"]
+    copied_files: Annotated[Int, "files that had to be read"]
     copied_bytes: Annotated[SizeBytes, "their bytes"]
     gone_files: Annotated[Sequence[Text], "files that were deleted before they were copied"]
     lost_files: Annotated[
@@ -160,7 +162,7 @@ def backup_round(one: Round) -> BackupRound:
 
 
 def lost_text(taken: Taken) -> str | None:
-    """Files that were deleted before any backup held them in full, in words for a message; None if there are none."""
+    """A text about the files that were deleted before any backup held them in full; None if there are no such files."""
     if taken.lost is None:
         return None
     first, last = taken.lost
@@ -244,5 +246,5 @@ def checked_backup(one: BackupCheckup, *, sums_only: bool) -> CheckedBackup:
 
 
 def group_of(manifest: Manifest) -> str | None:
-    """The name of the replication group of a backup; None without one."""
+    """The name of the replication group of a backup; None if the backup has no group."""
     return None if manifest.group is None else manifest.group.name

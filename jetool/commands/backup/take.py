@@ -76,7 +76,7 @@ def _check(
     if follow:
         raise UsageError("--follow is for a directory: a node gets one log file more for each backup")
     if from_master and node is not None:
-        raise UsageError("--node names the node, master or not: --from-master says nothing beside it")
+        raise UsageError("--node names the node, master or not: --from-master has no effect with it")
     if group is not None:
         check_group(group)
 
@@ -157,8 +157,8 @@ def backup_take(
     list is made again. Files that an earlier backup holds are neither read again nor stored twice. Finally the copy is
     recovered in memory as a check.
 
-    With --follow a backup is added whenever the log has grown. It replaces the previous backup if it contains
-    everything in it, so every point in time stays restorable. A run that was killed continues when it is started again.
+    With --follow a backup is added whenever the log has grown. The new backup replaces the previous one if it contains
+    all of it, so every point in time stays restorable. A run that was killed continues when it is started again.
 
     A running JE node is backed up through its own port, by the protocol of JE's network restore and without Java: the
     node begins a new log file, protects the files before it, and sends them with digests. Each backup adds one small
@@ -242,13 +242,13 @@ def _code(run: Run, env: str, taken: Taken) -> int:
         run.messages.notice(
             f"log files deleted before they were copied: {len(taken.gone)}",
             file=f"{env}/{taken.gone[0]}",
-            consequence="what was in use of them is in later files; points of time that need them cannot be restored",
+            consequence="their records in use are in later files; points in time that need them cannot be restored",
         )
     if taken.lost is not None:
         run.messages.warning(
             f"{lost_text(taken)} went before any backup had it, or its end",
             file=env,
-            consequence="points of time between the backup before and this one cannot be restored where they need it",
+            consequence="points in time between the previous backup and this backup cannot be restored if they need it",
             hint="take backups more often, or keep one running with --follow",
         )
     if taken.commits_after:
@@ -257,7 +257,7 @@ def _code(run: Run, env: str, taken: Taken) -> int:
         run.messages.warning(
             f"{stand} after a bad entry: not in the backup",
             file=env,
-            hint=f"jetool verify --tail {env}; jetool salvage {env} takes them out",
+            hint=f"jetool verify --tail {env}; jetool salvage {env} saves them",
         )
     return exits.worst(codes)
 
@@ -328,7 +328,7 @@ def _of_node(
 
 
 def _of(dest: str, source: str) -> TakenBackup:
-    """The result of a dry run, which knows only the directories."""
+    """The result of a dry run, which has read only the directories."""
     return TakenBackup(
         id=None,
         directory=dest,

@@ -50,6 +50,6 @@ def backup_verify(run: Run, dest: str, names: tuple[str, ...], sums: bool) -> in
             f"backup {one.id} is not whole",
             file=dest,
             found=one.problems[0],
-            hint="take a new backup now; another one of the list may be whole",
+            hint="take a new backup now; another backup of the list may be undamaged",
         )
     return exits.FINDINGS if bad else exits.DONE

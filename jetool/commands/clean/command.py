@@ -61,7 +61,7 @@ def clean(run: Run, env: str, target: int | None, free: int | None, max_files: i
     Files are chosen by the rules of JE's cleaner, the least used first; the newest files (je.cleaner.minAge) are
     skipped. The environment is recovered first. Deleted files are saved in --backup-dir or in a new directory beside
     the environment, and jetool undo restores everything; --backup-dir none frees the space immediately. With -n the
-    same is done in memory. SIGINT ends the run after the current file. Damaged files are skipped and reported.
+    cleaner runs in memory only. SIGINT ends the run after the current file. Damaged files are skipped and reported.
     """
     disk_is_shared = run.backup_dir != "none" and not run.dry_run
     stop = _StopRequest()

@@ -17,13 +17,13 @@ class CleanedLogFile(NamedTuple):
 
     file: Annotated[Text, "its name"]
     size_bytes: Annotated[SizeBytes, "its entries"]
-    utilization: Annotated[Int, "per cent that was thought to be in use"]
+    utilization: Annotated[Int, "estimated utilization in per cent"]
     needed_bytes: Annotated[SizeBytes, "entries that were needed, and had to be logged again"]
     records: Annotated[Int, "records that were logged again"]
     nodes: Annotated[Int, "nodes of trees that were"]
     expired: Annotated[Int, "records that had expired"]
     locked: Annotated[Int, "records that a prepared transaction has locked: the file stays until it ends"]
-    deleted: Annotated[Bool, "the file is gone"]
+    deleted: Annotated[Bool, "the file is deleted"]
 
 
 @record()
@@ -43,7 +43,7 @@ class CleaningRun(NamedTuple):
 
     files: Annotated[Int, "log files when the run ended"]
     files_cleaned: Annotated[Int, "files that were read, and what was needed of them logged again"]
-    files_deleted: Annotated[Int, "files that are gone, those that earlier runs had left included"]
+    files_deleted: Annotated[Int, "deleted files, including files that earlier runs had left"]
     bytes_before: Annotated[SizeBytes, "all log files when the run began"]
     bytes_after: Annotated[SizeBytes, "all log files when it ended"]
     freed_bytes: Annotated[SizeBytes, "the difference"]

@@ -76,14 +76,14 @@ def _check(run: Run, *, env: str, in_place: bool, **_: object) -> None:
     default="lost-tail",
     help="The state that the crash leaves.  [default: lost-tail]",
 )
-@click.option("--seed", type=int, default=0, metavar="N", help="Chooses torn lengths, bits and places.  [default: 0]")
+@click.option("--seed", type=int, default=0, metavar="N", help="Seed of random lengths and places.  [default: 0]")
 @click.option("--out", metavar="DIR", help="Directory of the copy.  [default: ENV.crashed]")
 @click.option("--in-place", is_flag=True, help="Damage ENV itself; needs --yes.")
 @click.option("--matrix", metavar="N|all", help="Crash at N places (or all) in memory, recover and compare.")
 def crash(
     run: Run, env: str, place: str, mode: str, seed: int, out: str | None, in_place: bool, matrix: str | None
 ) -> int:
-    """Copy the environment, and put the copy into the state after a crash at PLACE, where that entry did not reach the
+    """Copy the environment, and put the copy into the state after a crash in which the entry at PLACE did not reach the
     disk.
 
     Modes: lost-tail cuts before the entry, torn-write inside it, no-fsync after the last CkptEnd before it; bit-flip,
@@ -144,7 +144,7 @@ def _in_place(run: Run, env: str, disk: DiskStorage, damage: Callable[[Storage],
             saving.interrupt()
             raise
         saving.finish({})
-        run.messages.notice(f"the old bytes were saved in {backup.root}", hint=f"jetool undo {env} takes it back")
+        run.messages.notice(f"the old bytes were saved in {backup.root}", hint=f"jetool undo {env} reverts it")
         return effect
 
 

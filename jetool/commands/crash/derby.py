@@ -126,7 +126,7 @@ def _require_readable(database: DerbyDatabase) -> None:
 
 
 def find_place(files: dict[str, bytes], place: str, env: str) -> LogPlace | RecoveryOperation:
-    """The place given by ``--at``. UsageError: it is not a place; NotFoundError: the log has no such place."""
+    """The place given by ``--at``. UsageError: the text is not a place; NotFoundError: the log has no such place."""
     found = _NUMBERED.fullmatch(place)
     kind, name, nth = (found[1], found[2], found[3]) if found else ("end" if place == "end" else "at", place, None)
     if kind in ("entry", "write") and not name.isdigit():
@@ -154,7 +154,7 @@ def find_place(files: dict[str, bytes], place: str, env: str) -> LogPlace | Reco
             f"there is no place {place!r}",
             file=env,
             expected="a record after the last checkpoint, or an operation or step of recovery",
-            consequence="what lies in front of the checkpoint is on the pages already",
+            consequence="records before the checkpoint are on the pages already",
             hint=f"jetool dump-log {env} --from ckpt lists the records; jetool crash {env} --matrix all the operations",
         )
     # Without a number: the last record of its kind, nearest to the end of the log.
@@ -174,7 +174,9 @@ def _put(run: Run, disk: DiskStorage, image: MemoryStorage, target: str, *, in_p
         # Never write into a directory with files, because an older copy would be mixed with this one.
         if copy.stat() is not None and copy.names():
             raise RefusedError(
-                "the directory for the copy is not empty", file=target, hint="name another one with --out, or remove it"
+                "the directory for the copy is not empty",
+                file=target,
+                hint="name another directory with --out, or remove it",
             )
         for directory in {str(Path(path).parent) for path in image.contents()}:
             Path(target, directory).mkdir(parents=True, exist_ok=True)
@@ -199,7 +201,7 @@ def _put(run: Run, disk: DiskStorage, image: MemoryStorage, target: str, *, in_p
                 raise
             saving.finish({})
             hint = f"jetool undo {target} --backup-dir {backup.root}"
-            run.messages.notice("the old bytes were saved; undo takes the crash back", file=backup.root, hint=hint)
+            run.messages.notice("the old bytes were saved; undo reverts the crash", file=backup.root, hint=hint)
     finally:
         unlock(disk, lock)
 

@@ -19,7 +19,7 @@ class DerbyCrash(NamedTuple):
     what: Annotated[Text, "the type of the record, or what the operation was"]
     mode: Annotated[Text, "what is left"]
     seed: Annotated[Int, "the seed"]
-    cut_bytes: Annotated[SizeBytes, "bytes of the log that are gone"]
+    cut_bytes: Annotated[SizeBytes, "removed bytes of the log"]
     changed_bytes: Annotated[SizeBytes, "bytes that were overwritten"]
     removed: Annotated[Sequence[Text], "files that are gone"]
     dry_run: Annotated[Bool, "nothing was changed"]
@@ -33,7 +33,9 @@ class RecoveryCrash(NamedTuple):
     what: Annotated[Text, "what it was"]
     step: Annotated[Text, "the step of recovery that it belongs to"]
     mode: Annotated[Text, "what was left of the changes that were not synced"]
-    passed: Annotated[Bool, "recovery left what it leaves uninterrupted, and a second one changed nothing"]
+    passed: Annotated[
+        Bool, "recovery gave the result of an uninterrupted recovery, and a second recovery changed nothing"
+    ]
     problem: Annotated[Text | None, "what is wrong"]
 
 

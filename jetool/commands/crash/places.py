@@ -58,8 +58,8 @@ def find_point(points: list[CrashPoint], place: str) -> CrashPoint:
         if found[3] is not None:
             chosen = chosen[int(found[3]) - 1 : int(found[3])] if int(found[3]) else []
     if not chosen:
-        raise NotFoundError(f"the log has no entry for {place!r}", hint="jetool dump-log lists what there is")
-    # Without a number the last of its kind: the one nearest to the end of the log.
+        raise NotFoundError(f"the log has no entry for {place!r}", hint="jetool dump-log lists the entries")
+    # Without a number, choose the last place of this kind: the place nearest to the end of the log.
     return chosen[-1]
 
 
@@ -92,7 +92,9 @@ def copy_environment(storage: Storage, files: LogFiles, target: str) -> DiskStor
     copy = DiskStorage(target)
     if copy.stat() is not None and copy.names():
         raise RefusedError(
-            "the directory for the copy is not empty", file=target, hint="name another one with --out, or remove it"
+            "the directory for the copy is not empty",
+            file=target,
+            hint="name another directory with --out, or remove it",
         )
     Path(target).mkdir(parents=True, exist_ok=True)
     # Copy the restore marker too: without it JE would open the copy although it refuses the original.

@@ -1,8 +1,8 @@
 """Comparing records of two environments, or of two points of one environment, for ``jetool diff``.
 
-A point of a log is treated like a crash there: on a view of the files the log ends before the entry at that LSN, and
-recovery runs on it. Nothing is changed. INVISIBLE bits that a later rollback set in earlier entries stay set in the
-view.
+A point of a log is treated like a crash at that point. In a view of the files, the log ends before the entry at that
+LSN, and recovery runs on this view. Nothing is changed. INVISIBLE bits that a later rollback set in earlier entries
+stay set in the view.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def whole(run: Run, env: str, as_of: Point | None = None) -> ComparedEnvironment
 
 
 def at_point(run: Run, env: str, place: Address) -> ComparedEnvironment:
-    """The environment as of a place: its log ends before the entry there.
+    """The environment as it was at a place: the log ends before the entry at that place.
 
     Raises:
         NotFoundError: there was no environment yet at that place. UsageError: the log begins later. Others as

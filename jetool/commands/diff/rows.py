@@ -41,7 +41,7 @@ class DifferentRecord(NamedTuple):
 
     db: Annotated[Text, "its database"]
     what: Annotated[Text, "how it differs", Choices((CHANGED, ONLY_FIRST, ONLY_SECOND))]
-    key: Annotated[Key, "the key, as --key-format says"]
+    key: Annotated[Key, "the key, in the format of --key-format"]
     data: Annotated[Data | None, "data in the first environment; null where it is not"]
     other_data: Annotated[Data | None, "data in the second"]
     decoded_key: Annotated[Json | Absent, Like(DecodedFields)] = ABSENT

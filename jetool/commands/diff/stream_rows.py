@@ -101,7 +101,7 @@ _REJOINS: Final = ("nothing", "soft-rollback", "start-over", "hard-recovery")
 
 
 def matchpoint_of(point: SyncPoint | None, other: SyncPoint | None) -> CommonMatchpoint | None:
-    """The matchpoint of two nodes, None without one."""
+    """The matchpoint of two nodes; None if there is no matchpoint."""
     if point is None or other is None:
         return None
     return CommonMatchpoint(

@@ -1,6 +1,6 @@
 """A fast path for JSON lines of records, Commits and Aborts, which make up most of a log.
 
-General twin: ``rows.entry_row`` rendered by ``jetool.output.jsonl``, the general path. A test compares both.
+General twin: ``rows.entry_row``, whose row ``jetool.output.jsonl`` renders. A test compares both.
 """
 
 from __future__ import annotations

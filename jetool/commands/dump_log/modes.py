@@ -51,7 +51,7 @@ class EntryGroup(NamedTuple):
 
 
 def is_plain_text(run: Run) -> bool:
-    """Whether entries are printed as the command's own text lines, which is not so with ``--fields``."""
+    """Whether entries are printed as the command's own text lines; with ``--fields`` they are not."""
     return run.out.format == "text" and not run.out.selected
 
 
@@ -192,7 +192,7 @@ def print_stats(run: Run, storage: Storage, files: LogFiles, selection: Selectio
     harmful = [seen for seen in counted.damages if not is_harmless(seen, files.end_file())]
     if harmful:
         run.messages.warning(
-            f"{plural(len(harmful), 'stretch', 'stretches')} of damage stepped over and not counted",
+            f"{plural(len(harmful), 'stretch', 'stretches')} of damage skipped and not counted",
             hint=f"jetool verify {storage.root}",
         )
     return exits.FINDINGS if harmful else exits.DONE

@@ -52,7 +52,7 @@ class EntryRow(NamedTuple):
     replicated: Annotated[Bool, "part of the replication stream"]
     invisible: Annotated[Bool, "rolled back by replication"]
     vlsn: Annotated[Vlsn, "VLSN in the header"]
-    prev: Annotated[Int, "offset of the entry before it in the file"]
+    prev: Annotated[Int, "offset of the previous entry in the file"]
     size: Annotated[Int, "bytes of the body, without header"]
     checksum: Annotated[Int, "stored Adler-32"]
     checksum_ok: Annotated[Bool | None, "whether it matches; null for erased entries, which have none"]
@@ -168,7 +168,7 @@ _BODY = _optional(
     completed_scan_ids ints CkptEnd since version 23
     message text Trace: text
     file_num int FileHeader: file number
-    last_entry_in_prev_file int FileHeader: offset of the last entry of the file before
+    last_entry_in_prev_file int FileHeader: offset of the last entry of the previous file
     log_version int FileHeader: log version
     format_id int Prepare: XID format
     gtrid_hex bytes Prepare: global transaction id
@@ -265,7 +265,7 @@ def entry_row(
 
     Arguments:
         entry: the entry.
-        record: its decoded body; None if it cannot be decoded or is not printed.
+        record: the decoded body; None if it cannot be decoded or is not printed.
         error: the reason why it cannot be decoded, or "".
         view: what to show.
         explained: what recovery does with it, when that is to be shown.

@@ -48,7 +48,7 @@ def entry_line(entry: LogEntry, record: Record | None) -> str:
 
     Arguments:
         entry: the entry with its header.
-        record: its decoded body; None if the body does not fit its type, which the element then states.
+        record: the decoded body; None if the body does not fit the type of the entry, which the element then states.
     """
     body = '<bad reason="the body does not fit the type"/>' if record is None else _body(entry, record)
     return f"<entry {_header(entry)}>{body}</entry>"

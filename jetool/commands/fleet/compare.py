@@ -61,7 +61,9 @@ def compare(run: Run, paths: tuple[str, ...], inventory: str | None) -> int:
         codes.append(exits.FINDINGS)
     if any(node.damages for node in found.nodes):
         run.messages.warning(
-            "damage was stepped over", consequence="what stood there was not compared", hint="jetool fleet verify"
+            "damage was skipped",
+            consequence="entries in the damaged part were not compared",
+            hint="jetool fleet verify",
         )
         codes.append(exits.FINDINGS)
     return exits.worst(codes)

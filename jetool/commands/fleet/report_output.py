@@ -58,7 +58,9 @@ def _warn(run: Run, profiles: Sequence[Profile]) -> None:
     for profile in profiles:
         # Without files, the problem was already reported when the environment was listed.
         if profile.problem and profile.files:
-            run.messages.warning(profile.problem, consequence="the report lacks what it holds", file=profile.member.env)
+            run.messages.warning(
+                profile.problem, consequence="its content is missing in the report", file=profile.member.env
+            )
         elif profile.state == DAMAGED:
             run.messages.warning(
                 "; ".join(_damage(profile)), file=profile.member.env, hint=f"jetool verify {profile.member.env}"
@@ -85,7 +87,7 @@ def page_file(run: Run, path: str | None) -> Iterator[FileOutput | None]:
     """The file of the HTML page, created before the work begins; it gets its final name when the block succeeds.
 
     Raises:
-        StorageError: it cannot be written.
+        StorageError: the file cannot be written.
     """
     from jetool.output.sink import FileOutput
 
@@ -115,7 +117,7 @@ def write_dataset(run: Run, directory: str, profiles: Sequence[Profile]) -> None
     """Write the Parquet dataset.
 
     Raises:
-        RefusedError: the directory is not empty. StorageError: it cannot be written.
+        RefusedError: the directory is not empty. StorageError: the file cannot be written.
     """
     from engine.pipeline.tables import write_tables
     from jetool.commands.fleet.tables import fleet_tables

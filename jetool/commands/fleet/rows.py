@@ -100,7 +100,7 @@ class EnvironmentProfile(NamedTuple):
     entries: Annotated[Int, "good entries"]
     obsolete_bytes: Annotated[SizeBytes, "garbage, by the utilization records of the log"]
     obsolete_share: Annotated[Float | None, "its share of the files with such records, in per cent"]
-    reserved_files: Annotated[Int, "files that the cleaner has given up and that are still there"]
+    reserved_files: Annotated[Int, "files that the cleaner has released and that still exist"]
     reserved_bytes: Annotated[SizeBytes, "bytes in them; all of it is garbage"]
     checkpoint_count: Annotated[Int, "complete checkpoints"]
     recovery_bytes: Annotated[SizeBytes, "what recovery has to read"]
@@ -124,8 +124,8 @@ class EnvironmentProfile(NamedTuple):
     damage_bytes: Annotated[Int, "bytes of the stretches"]
     torn_tail: Annotated[Int, "bytes after the end of the log with nothing durable in them"]
     missing_files: Annotated[Sequence[Int], "numbers of files that are not there and that recovery or the trees need"]
-    lost_records: Annotated[Int, "records that lie in missing files"]
-    lost_nodes: Annotated[Int, "nodes of trees that lie in missing files"]
+    lost_records: Annotated[Int, "records in missing files"]
+    lost_nodes: Annotated[Int, "nodes of trees in missing files"]
     lock_holder: Annotated[Int | None, "pid of the process that has it open for writing; 0 unknown"]
     journals: Annotated[JournalSpan | None, "the journals of a Doris or StarRocks frontend; null for others"]
     types: Annotated[Sequence[EntryTypeRow], "entries by type, by bytes"]
@@ -178,7 +178,7 @@ class RankedNodeRow(NamedTuple):
     last_commit_vlsn: Annotated[Vlsn | None, "VLSN of the last Commit"]
     last_commit_time: Annotated[Time | None, "its time, by the clock of the master"]
     rollbacks: Annotated[Int, "how often it rolled back"]
-    damages: Annotated[Int, "stretches of damage stepped over"]
+    damages: Annotated[Int, "stretches of damage that were skipped"]
     problem: Annotated[Text | None, "why something could not be read"]
 
 

@@ -38,7 +38,7 @@ class FleetSalvage(NamedTuple):
     as_: Annotated[Text, "their format", Choices(FORMS), FieldName("as")]
     records: Annotated[Int, "records written"]
     lost: Annotated[Int, "records whose newest version cannot be read"]
-    stood_in: Annotated[Int, "those of them for which an older version was written"]
+    stood_in: Annotated[Int, "lost records for which an older version was written"]
     unconfirmed: Annotated[Int, "records whose newer version or deletion damage may hide"]
     in_doubt: Annotated[Int, "newer versions whose transaction has no end in the log"]
     orphans: Annotated[Int, "records of databases that nothing names"]
@@ -99,7 +99,7 @@ def salvage(run: Run, paths: tuple[str, ...], inventory: str | None, to: str, ki
         )
         # Not even the log of this environment could be read; the others have supplied everything legible.
         if one.node is None:
-            run.messages.warning(one.problem, file=one.env, consequence="nothing of it was saved")
+            run.messages.warning(one.problem, file=one.env, consequence="no record of it was saved")
     total = sum(count for _, count in done.records.values())
     run.out.document(
         FleetSalvage(

@@ -20,7 +20,7 @@ NOT_VERIFIED: Final = Rule(
     ERROR,
     "environment that could not be checked",
     "nothing is known of it",
-    "see to what the message says, then jetool verify the environment",
+    "remove the cause that the message gives, then verify the environment with jetool verify",
 )
 _RULES: Final = (*log_rules.RULES, *tree_rules.RULES, *record_rules.RULES, NOT_VERIFIED)
 

@@ -176,7 +176,7 @@ def _check(run: Run, *, env: str, name: str, node: str, **_: object) -> None:
     check_name("node", node)
     if not run.yes and not run.dry_run:
         raise RefusedError(
-            "group reset parts this node from its group for good",
+            "group reset separates this node from its group permanently",
             file=env,
             consequence="nothing was changed",
             hint="preview it with -n; add --yes to do it",

@@ -28,7 +28,7 @@ class RunningNode(NamedTuple):
     id: Annotated[Int | None, "its node id; null for one that the group database does not hold"]
     type: Annotated[Text | None, "its type; null likewise", Choices(NODE_TYPES)]
     address: Annotated[Text, "where it was asked"]
-    state: Annotated[Text | None, "what it says that it is; null when it does not answer", Choices(STATES)]
+    state: Annotated[Text | None, "the state that it reports; null when it does not answer", Choices(STATES)]
     master: Annotated[Text | None, "the master that it knows"]
     commit_vlsn: Annotated[Vlsn | None, "its last Commit or Abort"]
     lag: Annotated[Int | None, "by how many VLSNs that is before the master's; null when unknown"]
@@ -58,7 +58,7 @@ class LiveGroupOptions(NamedTuple):
     """The options of the command.
 
     Attributes:
-        group: its name, or None.
+        group: the name of the group, or None.
         timeout_s: of each step.
         max_lag: the largest lag that is not a finding; None for no limit.
         clock: measure the clock of the master; with ``force`` also for untested releases.
@@ -88,7 +88,7 @@ def show(run: Run, network: Network, asked: LiveGroupOptions) -> int:
         try:
             code = _once(run, network, asked)
         except JetoolError as error:
-            # A watch continues after errors, so that it shows the group's return.
+            # A watch continues after errors, so that it also shows when the group is back.
             if not asked.every_s or not done:
                 raise
             run.messages.warning(str(error))

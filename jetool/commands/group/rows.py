@@ -62,7 +62,7 @@ class NewGroup(NamedTuple):
     after: Annotated[GroupIdentity, "the new one"]
     members_before: Annotated[Sequence[GroupMember], "members of the old group, by id"]
     members: Annotated[Sequence[GroupMember], "members of the new one"]
-    first_vlsn: Annotated[Vlsn, "first VLSN of the new group; what lies before is not sent to anybody"]
+    first_vlsn: Annotated[Vlsn, "first VLSN of the new group; earlier entries are sent to no node"]
     backup: Annotated[Text | None, "where the old bytes were saved; null when nothing was"]
     saved_bytes: Annotated[SizeBytes, "how many"]
 
@@ -87,7 +87,7 @@ def uuid_text(high: int, low: int) -> str:
 
 
 def members_of(found: Membership) -> list[GroupMember]:
-    """Its members, by id."""
+    """The members of a group, by id."""
     return [
         GroupMember(
             name=node.name,

@@ -99,7 +99,7 @@ def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
             "a log file has lost its end: the next one names a last entry that is not there",
             file=log_file_name(file_of(lsn)),
             lsn=format_lsn(lsn),
-            consequence="what stood there is lost",
+            consequence="the entries in the missing part are lost",
             hint=f"jetool verify {env}",
         )
     if not quick:

@@ -42,7 +42,7 @@ class LogFileRow(NamedTuple):
 
     file: Annotated[Text, "log file"]
     bytes: Annotated[SizeBytes, "its size, zeros at the end included"]
-    previous_end: Annotated[Instant, "end of the file before it"]
+    previous_end: Annotated[Instant, "end of the previous file"]
     problem: Annotated[Text | None, "why its header cannot be used"]
 
 
@@ -97,7 +97,7 @@ class AfterEndInfo(NamedTuple):
     first: Annotated[Instant, "the first of them"]
     last: Annotated[Instant, "the last of them"]
     transactions: Annotated[Sequence[Int], "transactions committed or prepared there, the first hundred"]
-    other_bytes: Annotated[Bool, "bytes other than zero stand there"]
+    other_bytes: Annotated[Bool, "there are bytes other than zero"]
     files: Annotated[Sequence[Int], "later log files"]
 
 

@@ -116,10 +116,10 @@ class EnvironmentInfo(NamedTuple):
         "a character for each file number: = a file, . none, ! damage met, > the last file; "
         f"of more than {_MAP_WIDTH} numbers each stands for several, and the worst of them counts",
     ]
-    data_directories: Annotated[Int, "data sub-directories, 0 when files lie in the environment itself"]
+    data_directories: Annotated[Int, "data sub-directories, 0 when files are in the environment itself"]
     reserved_files: Annotated[
         Int | None,
-        "files that the cleaner has given up and that are still there, for replicas or a reader; null with --quick",
+        "files that the cleaner has released and that still exist, for replicas or a reader; null with --quick",
     ]
     reserved_bytes: Annotated[SizeBytes | None, "bytes in them"]
     set_aside: Annotated[Int, "files with the suffixes .del, .bad, .bup, .tmp"]
@@ -129,7 +129,7 @@ class EnvironmentInfo(NamedTuple):
     last_time: Annotated[Time | None, "newest time in the last file"]
     torn_tail_bytes: Annotated[SizeBytes, "bytes after the end of the log"]
     closed_cleanly: Annotated[Bool, "the log ends with the checkpoint of a close"]
-    replicated: Annotated[Bool, "the root says that the environment is replicated"]
+    replicated: Annotated[Bool, "the root marks the environment as replicated"]
     first_vlsn: Annotated[Vlsn, "first VLSN of a visible entry"]
     last_vlsn: Annotated[Vlsn, "last VLSN of a visible entry"]
     partial_checkpoint: Annotated[Lsn, "CkptStart that no CkptEnd follows"]

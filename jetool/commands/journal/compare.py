@@ -55,7 +55,7 @@ class ComparedFrontend(NamedTuple):
     behind: Annotated[Int, "journals of the one to start from that it lacks, or has others for"]
     own: Annotated[Int, "journals that only this one has, or has others for"]
     unseen: UnseenReason
-    after_damage: Annotated[Int, "journals that stand after damage in its log; they were not compared"]
+    after_damage: Annotated[Int, "journals after damage in its log; they were not compared"]
 
 
 @record("summary")
@@ -175,7 +175,7 @@ def _steps(opened: list[Journals], found: JournalComparison, verdicts: list[str]
     for home, unseen in ((one.home, one.reader().unseen) for one in opened):
         if unseen is not None and unseen.journals:
             steps.append(
-                f"look at what stands after damage in {home}, since JE will cut it away "
+                f"examine the journals after the damage in {home}, since JE will cut them off "
                 f"({plural(len(unseen.journals), 'journal')}): jetool journal show {home} {unseen.journals[0].id}.."
             )
     for one in found.nodes:
@@ -183,7 +183,7 @@ def _steps(opened: list[Journals], found: JournalComparison, verdicts: list[str]
             home, parting = opened[one.node].home, one.parting
             first = parting.missing or parting.fork or (parting.common or 0) + 1
             steps.append(
-                f"look at what only {home} has, since it will be lost ({plural(one.own, 'journal')}): "
+                f"examine the journals that only {home} has, since they will be lost ({plural(one.own, 'journal')}): "
                 f"jetool journal show {home} {first}.."
             )
     option = "metadata_failure_recovery=true in fe.conf"

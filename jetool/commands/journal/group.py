@@ -65,7 +65,7 @@ class Journals(NamedTuple):
     Attributes:
         home: the directory of the environment.
         env: the environment.
-        families: its journal databases by family, the frontend's own first.
+        families: the journal databases by family, the frontend's own first.
         product: one of ``PRODUCTS``; None if unknown.
         files: facts from the files beside the environment; None if there are none.
     """
@@ -90,7 +90,7 @@ class Journals(NamedTuple):
 
     @property
     def image(self) -> int | None:
-        """The id up to which the newest image goes; None without one."""
+        """The id up to which the newest image goes; None if there is no image."""
         return self.files.images[-1] if self.files is not None and self.files.images else None
 
 

@@ -92,11 +92,11 @@ class JournalList(NamedTuple):
     last: Annotated[Int | None, "the last id"]
     journals: Annotated[Int, "how many there are"]
     last_by_count: Annotated[
-        Int | None, "the last id as the product reckons it: last name plus count; null without one"
+        Int | None, "the last id as the product computes it: last name plus count; null if there is none"
     ]
     verdict: Annotated[Text, "how image and journals fit together", Choices(tuple(VERDICTS))]
     databases: Annotated[Sequence[JournalDatabase], "the journal databases"]
-    starmgr: Annotated[Sequence[JournalDatabase], "those of the StarManager inside StarRocks"]
+    starmgr: Annotated[Sequence[JournalDatabase], "journals of the StarManager inside StarRocks"]
     unseen: UnseenReason
     after_damage: Annotated[
         Sequence[JournalsAfterDamage], "journals after the damage: JE cuts them away when it opens the environment"

@@ -85,8 +85,8 @@ def _risks(found: Journals, refused: list[int]) -> list[str]:
     if refused:
         risks.append("operations that StarRocks does not mark as safe to lose: tables, partitions or data may go")
     if found.product is None:
-        risks.append("the product cannot be told: name it with --product")
+        risks.append("the product cannot be determined: name it with --product")
     elif found.product == DORIS:
-        risks.append("Doris does not say which operations are safe to lose")
-    risks.append("take the line out of fe.conf once an image newer than these ids is written")
+        risks.append("Doris does not state which operations may be skipped safely")
+    risks.append("remove the line from fe.conf once an image newer than these ids is written")
     return risks

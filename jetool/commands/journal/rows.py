@@ -16,7 +16,7 @@ class PrintedJournal(NamedTuple):
     """One journal."""
 
     id: Annotated[Int, "its id"]
-    time: Annotated[Time | None, "when it was committed; of one that the cleaner has moved, what the clock said"]
+    time: Annotated[Time | None, "commit time; for a journal that the cleaner has moved, the time of the clock journal"]
     op: Annotated[Int | None, "code of the operation; null when the value is too short for one"]
     name: Annotated[Text | None, "its name; null for one that is not known"]
     payload: Annotated[Json, 'what it says: JSON, text, a number; {"hex": ...} for what is not known']
@@ -28,7 +28,7 @@ class PrintedJournal(NamedTuple):
     txn: Annotated[Int | None, "the transaction that wrote it; null when the cleaner has moved it"]
     lsn: Annotated[Lsn, "where it stands in the log"]
     vlsn: Annotated[Vlsn, "its place in the replication stream"]
-    seen: Annotated[Bool, "recovery sees it; false: it, or its Commit, stands after damage in the log"]
+    seen: Annotated[Bool, "recovery reads it; false: the journal or its Commit comes after damage in the log"]
 
 
 def printed_journal(product: str | None, found: FoundJournal) -> PrintedJournal:

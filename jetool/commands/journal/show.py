@@ -37,7 +37,7 @@ class JournalsEnd(NamedTuple):
     """The end of the journals."""
 
     journals: Annotated[Int, "how many were printed"]
-    complete: Annotated[Bool, "false when --limit left some out, or when not all of the log was seen"]
+    complete: Annotated[Bool, "false when --limit left some out, or when the log was not completely read"]
     unseen: UnseenReason
 
 
@@ -122,7 +122,8 @@ def _codes(product: str | None, operations: tuple[str, ...]) -> frozenset[int]:
         codes = codes_of(product, operation)
         if not codes:
             raise UsageError(
-                f"no operation {operation!r}", hint="jetool journal stats lists those that are there, with their codes"
+                f"no operation {operation!r}",
+                hint="jetool journal stats lists the existing operations, with their codes",
             )
         found |= codes
     return frozenset(found)

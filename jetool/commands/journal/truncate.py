@@ -52,7 +52,7 @@ class JournalCut(NamedTuple):
     last: Annotated[Int | None, "the last of them; null when none goes"]
     end_lsn: Annotated[Lsn, "where the log ends now, or would"]
     commits: Annotated[Int, "Commits that go"]
-    removed_files: Annotated[Sequence[Text], "log files after it; they are saved whole"]
+    removed_files: Annotated[Sequence[Text], "log files after it; they are saved completely"]
     cut_bytes: Annotated[SizeBytes, "bytes that go"]
     plan: Annotated[Text, "names this plan for --plan"]
     backup: Annotated[Text | None, "where the old bytes were saved; null when nothing was"]
@@ -76,7 +76,8 @@ class _Loss:
         """The cut point: the end of the transaction of the last journal to keep.
 
         Raises:
-            NotFoundError: the journal does not exist. RefusedError: its transaction also wrote later journals.
+            NotFoundError: the journal does not exist. RefusedError: the transaction of the journal also wrote later
+                journals.
         """
         with Environment(storage, EnvironmentConfig(read_only=True)) as env:
             extents = read_extents(env)[0]
@@ -99,7 +100,7 @@ class _Loss:
                 f"no journal after {self.after}",
                 file=storage.root,
                 consequence="nothing was changed",
-                hint="jetool journal list says which the last one is",
+                hint="jetool journal list shows the last journal",
             )
         # Without a transaction id the cleaner has rewritten the journal, so its LSN is not that of its commit. Cut
         # before the next journal instead; the cut is refused if the rest does not end with this journal.

@@ -42,8 +42,8 @@ def load(run: Run, session: LoadSession, reader: DumpReader, batch: int, *, over
 
     Arguments:
         batch: records per batch; of a dump with a bad line only whole batches are loaded.
-        overwrite: the last of equal keys stays, and all count as written; otherwise the first stays, and the others are
-            rejected.
+        overwrite: of records with equal keys the last one stays, and all count as written; otherwise the first one
+            stays, and the others are rejected.
 
     Raises:
         JetoolError: nothing was changed.

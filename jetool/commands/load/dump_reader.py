@@ -2,7 +2,7 @@
 
 Header lines are ``keyword=value``, keywords in any case: ``VERSION`` (3), ``format`` (``bytevalue``, ``print``),
 ``type`` (``btree``), ``dupsort`` (0, 1, false, true), ``database``; ``HEADER=END`` closes. Then each key and each data
-item has its own line with a leading blank, until ``DATA=END``. A dump without it was cut.
+item has its own line with a leading blank, until ``DATA=END``. A dump without this line was cut off.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class DumpHeader(NamedTuple):
     Attributes:
         printable: the format is ``print``.
         duplicates: whether the database has sorted duplicates; None if the header does not state it.
-        database: its name; None if the header does not state it.
+        database: the name of the database; None if the header does not state it.
     """
 
     printable: bool
@@ -222,7 +222,7 @@ def require_same_kind(header: DumpHeader, duplicates: bool, name: str) -> None:
     """Refuse a dump with duplicates for a database without them, and vice versa.
 
     Raises:
-        UsageError: they differ.
+        UsageError: the dump and the database differ in this.
     """
     if header.duplicates is not None and header.duplicates != duplicates:
         raise UsageError(

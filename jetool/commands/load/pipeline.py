@@ -39,7 +39,7 @@ class LoadRequest(NamedTuple):
         engine: ``spark``, ``local``, or ``auto`` to choose by the sources.
         source_format, delimiter, header: how the sources are read.
         key, value, key_format, data_format, value_format, order_by: how a source record becomes key and data.
-        on_duplicate: which of equal keys stays: ``last``, ``first``, ``error``.
+        on_duplicate: which record stays if several have the same key: ``last``, ``first``, ``error``.
         overwrite: whether records replace existing records with the same keys.
         batch: records per transaction if records are merged into a database.
         partitions: number of writing tasks; None to choose it automatically.
@@ -110,7 +110,7 @@ def load(run: Run, request: LoadRequest) -> LoadReport:
     """Load.
 
     Raises:
-        JetoolError: nothing was changed, unless its consequence says otherwise.
+        JetoolError: nothing was changed, unless the error's consequence states otherwise.
     """
     from engine.pipeline.python_side import require
 
@@ -227,7 +227,7 @@ def _count(request: LoadRequest, work: _Work) -> LoadReport:
     from engine.pipeline.load import bulk
     from engine.pipeline.load.runs import Merge
 
-    # Not in the environment: a dry run leaves no file there.
+    # Use a directory outside the environment: a dry run leaves no file in the environment.
     with tempfile.TemporaryDirectory(prefix="jetool-load-") as directory:
         found = bulk.read_source(*work, Path(directory), Path(directory) / "rejects", access_of(directory))
         merge = Merge([one.path for one in found.runs], None, None, request.on_duplicate)

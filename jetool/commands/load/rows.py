@@ -14,11 +14,13 @@ class LoadSummary(NamedTuple):
     db: Annotated[Text, "name of the database"]
     created: Annotated[Bool, "the database was made"]
     records: Annotated[Int, "records written"]
-    rejected: Annotated[Int, "records that were not taken: bad ones, and with --no-overwrite those that were there"]
+    rejected: Annotated[
+        Int, "rejected records: bad records, and with --no-overwrite records whose keys already existed"
+    ]
     transactions: Annotated[Int, "transactions that wrote them, 0 when log files were written instead"]
     dry_run: Annotated[Bool, "nothing was changed"]
     read: Annotated[Int, "records read; records + rejected + duplicates"]
-    duplicates: Annotated[Int, "records that gave way to another one with the same key"]
+    duplicates: Annotated[Int, "records replaced by another record with the same key"]
     files: Annotated[Int, "log files written, with --engine spark or local"]
     bytes: Annotated[Int, "their size"]
     rejects: Annotated[Text | None, "file with the bad records and the reasons"]

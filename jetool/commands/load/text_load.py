@@ -98,7 +98,7 @@ class _TextLoad:
         """Put all records, in transactions.
 
         Raises:
-            JetoolError: it states how many records were put before it.
+            JetoolError: a record cannot be put; the error states how many records were put before it.
         """
         mode = PutMode.OVERWRITE if self._request.overwrite else PutMode.INSERT_ONLY
         more = True

@@ -153,7 +153,7 @@ def _type_of(join: tuple[tuple[str, int], ...], given: str | None) -> str:
     "--force",
     is_flag=True,
     help="Also accept a master with a JE release outside 7.3 to 25.3. With --master and without --join: become "
-    "master, once, even if too few members answer for an election. None of those that answer may have a "
+    "master, once, even if too few members answer for an election. No member that answers may have a "
     "master or later commits.",
 )
 def node_run(

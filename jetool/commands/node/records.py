@@ -76,7 +76,7 @@ def _shared(callback: Callable[..., int]) -> Callable[..., int]:
     exits=_WRITE_EXITS,
 )
 @_shared
-@click.argument("data", type=params.DATA, help="The data, likewise; - reads the bytes of standard input.")
+@click.argument("data", type=params.DATA, help="The data: text, or 0x and hex; - reads the bytes of standard input.")
 @click.option("--no-overwrite", is_flag=True, help="Refuse (exit 3) if the key has a record.")
 @click.option("--create", is_flag=True, help="Create the database, without duplicates, if it does not exist.")
 def node_put(

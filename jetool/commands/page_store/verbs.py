@@ -124,8 +124,8 @@ def get_record(run: Run, env: str, name: str, key: bytes) -> int:
                 f"{missing.what}, as far as the log can be read",
                 file=env,
                 found=unseen(store),
-                consequence="the record may stand there",
-                hint=f"jetool dump-log {env} shows what stands after the end of the log",
+                consequence="the record may be in the part that was not read",
+                hint=f"jetool dump-log {env} shows the records after the end of the log",
             )
         raise missing
     run.out.table(decoded_shape(PrintedRecord, None), [printed((key, value))], completeness(unseen(store)))
@@ -277,5 +277,5 @@ def _no_record(env: str, name: str, key: bytes, consequence: str | None) -> NotF
         f"no record with the key {params.key_as_typed(key)} in table {name!r}",
         file=env,
         consequence=consequence,
-        hint=f"jetool scan {env} --db {name} shows what there is",
+        hint=f"jetool scan {env} --db {name} shows the existing keys",
     )

@@ -84,17 +84,17 @@ def recover(
 
     JE (or, for a Derby database, Derby) does the same when it opens the environment. The command examines the log first
     and never prompts, so a runbook can call it without a terminal. It refuses and changes nothing if committed
-    transactions follow the first bad entry of the log, which JE would silently cut off, or if no checkpoint follows
-    damage before the last file, because JE then reads the damaged part unchecked. Every byte that is cut off or changed
-    is saved first, in --backup-dir or in a new directory beside the environment, and jetool undo restores the previous
-    state. With -n everything happens in memory, and notes list settings that JE needs, and reasons why JE would refuse
-    the log. With --estimate the command reads only the end of the log and a sample of 4 MB, and prints the phases of
-    recovery, their bytes and their approximate time.
+    transactions follow the first bad entry of the log: JE would silently cut them off. It also refuses if no checkpoint
+    follows damage before the last file, because JE then reads the damaged part unchecked. Every byte that is cut off or
+    changed is saved first, in --backup-dir or in a new directory beside the environment, and jetool undo restores the
+    previous state. With -n recovery runs in memory only. Notes list the settings that JE needs, and the reasons why JE
+    would refuse the log. With --estimate the command reads only the end of the log and a sample of 4 MB, and prints the
+    phases of recovery, their bytes and their approximate time.
 
     Records outside transactions after a bad entry do not stop recovery: a warning counts them, and the exit code is 6.
 
     Damage before the last checkpoint does not stop recovery, which does not read that part. One warning names the first
-    damaged place; checksums are verified in up to a gigabyte of files, and headers in the rest.
+    damaged place. Checksums are verified in up to a gigabyte of files; in the rest, only headers are.
 
     In a Derby database prepared (XA) transactions are kept. --explain changes nothing: it prints, for each record, what
     recovery does and what textbook ARIES (page LSNs, dirty page table, analysis pass) would do. With --timeline it
@@ -110,7 +110,7 @@ def recover(
     run.out.document(recovered(env, done, before, dry_run=run.dry_run))
     if done.backup is not None:
         run.messages.notice(
-            f"the old bytes were saved in {done.backup}", hint=f"jetool undo {env} takes the recovery back"
+            f"the old bytes were saved in {done.backup}", hint=f"jetool undo {env} reverts the recovery"
         )
     seen = as_before(DiskStorage(env))
     if done.result.ckpt_end_lsn != NULL_LSN:
@@ -141,9 +141,9 @@ def _warn_of_loss(run: Run, env: str, done: RecoveryRun) -> bool:
             file=f"{env}/{done.tail.last_file.path}",
             lsn=format_lsn(done.tail.end_lsn),
             consequence=f"{plural(done.tail.given_up_bytes, 'byte')} {_done(run, done.tail.given_up_bytes)} cut off",
-            hint=f"restore the file from a copy; jetool salvage {env} --to DIR reads what stands after it"
+            hint=f"restore the file from a copy; jetool salvage {env} --to DIR reads the records after it"
             if run.dry_run
-            else f"take it back: jetool undo {env}; then jetool salvage reads what stands after it",
+            else f"revert it: jetool undo {env}; then jetool salvage reads the records after it",
         )
     if lost:
         run.messages.warning(

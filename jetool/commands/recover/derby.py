@@ -76,7 +76,7 @@ def recover_database(run: Run, storage: DiskStorage, *, accept_loss: bool, force
         run.messages.warning(note, file=storage.root)
     if saved_in is not None:
         hint = f"jetool undo {storage.root} --backup-dir {saved_in}"
-        run.messages.notice("the old bytes were saved; undo takes the run back", file=saved_in, hint=hint)
+        run.messages.notice("the old bytes were saved; undo reverts the run", file=saved_in, hint=hint)
     # Recovery succeeded, but commits after the end of the log, or a container, are lost: the exit code must show that.
     given_up = found.lost_commits or any(one.loss in GIVEN_UP for one in found.analysis.presence.lost)
     return exits.DATA_GIVEN_UP if given_up else exits.DONE

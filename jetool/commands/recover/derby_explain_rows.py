@@ -21,7 +21,7 @@ class ComparedRecord(NamedTuple):
     container: Annotated[Int | None, "container that it changes"]
     page: Annotated[Int | None, "page that it changes"]
     version: Annotated[Int | None, "version of the page in front of it"]
-    derby: Annotated[Text, "what recovery does with it, as dump-log --explain says"]
+    derby: Annotated[Text, "what recovery does with it, as in dump-log --explain"]
     undone: Annotated[Bool, "recovery compensates it afterwards"]
     textbook: Annotated[Text, "what textbook ARIES would do with it"]
     textbook_undo: Annotated[Text | None, "undone, or jumped by a CLR's UndoNxtLSN; null when no loser's"]

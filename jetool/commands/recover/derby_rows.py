@@ -20,7 +20,7 @@ class LogScanPass(NamedTuple):
     to: Annotated[Instant, "where it ended"]
     records: Annotated[Int, "records read; undo: records written"]
     applied: Annotated[Int | None, "records done again; undo: CLRs"]
-    ignored: Annotated[Int | None, "records that the page had already, or whose container is gone"]
+    ignored: Annotated[Int | None, "records that the page had already, or whose container was removed"]
 
 
 @record()
@@ -64,7 +64,7 @@ class DerbyRecoveryReport(NamedTuple):
     store: Annotated[Text, "what it is", Choices(("derby",))]
     dry_run: Annotated[Bool, "nothing was changed: this is the plan"]
     was_clean: Annotated[Bool, "there was nothing to redo or undo"]
-    lost_commits: Annotated[Int, "committed transactions after the end of the log that were given up"]
+    lost_commits: Annotated[Int, "committed transactions after the end of the log that were discarded"]
     zeroed_bytes: Annotated[Int, "bytes after the end of the log that were zeroed"]
     pages_written: Annotated[Int, "pages written"]
     in_doubt: Annotated[Sequence[Int], "prepared transactions (XA) that were kept"]

@@ -20,8 +20,8 @@ class LogPass(NamedTuple):
     end_lsn: Annotated[Lsn, "where it ended"]
     read: Annotated[Int, "entries read"]
     applied: Annotated[Int, "entries that changed the tree"]
-    ignored: Annotated[Int, "entries that did not: older than what is there, or of no effect"]
-    deleted: Annotated[Int, "entries of databases that are gone"]
+    ignored: Annotated[Int, "entries that did not: older than the version in the tree, or without effect"]
+    deleted: Annotated[Int, "entries of removed databases"]
 
 
 @record()
@@ -64,8 +64,8 @@ class RecoveryReport(NamedTuple):
     end_lsn_after: Annotated[Lsn, "the end of the log now"]
     cut_bytes: Annotated[SizeBytes, "bytes after the end that were cut off"]
     commits_lost: Annotated[Int, "committed transactions among them"]
-    commits_lost_synced: Annotated[Int, "those of them that the log shows to have been durable"]
-    commits_lost_acknowledged: Annotated[Int, "those of them that the group has acknowledged, by the log"]
+    commits_lost_synced: Annotated[Int, "lost commits that the log shows to have been durable"]
+    commits_lost_acknowledged: Annotated[Int, "lost commits that the group had acknowledged, according to the log"]
     torn_write: Annotated[Bool, "the bad bytes hold empty sectors, as a write that a crash interrupted leaves"]
     set_aside: Annotated[Sequence[Text], "last files that were renamed to .bad: no entry of them can be kept"]
     removed: Annotated[Sequence[Text], "last files that were removed: empty, or a header alone"]

@@ -152,9 +152,9 @@ def restore(
     While files are copied, a marker keeps JE and jetool from opening the environment. A restore that was stopped
     continues when it is run again. With --delta the bytes to be removed are saved first, and jetool undo restores them.
 
-    A replicated environment becomes the member that its configuration names: under the old name the same member, which
-    catches up with its group or is rolled back by it; under another name a new member. With --as new it becomes the
-    only member of a new group, as with jetool group reset, before any process can open it.
+    A replicated environment becomes the member that its configuration names. Under its old name it is the same member
+    as before, which catches up with its group or rolls back what the group lacks. Under another name it is a new
+    member. With --as new it becomes the only member of a new group, as with jetool group reset.
     """
     repository, disk = open_repository(dest), DiskStorage(target, follow=False)
     require(JE, disk, COMMAND)
@@ -165,7 +165,7 @@ def restore(
     standing, name = _standing(chosen, standing, group)
     asked = point.text if point is not None else None
     if _is_there(repository, chosen, disk, standing, delta=delta):
-        run.messages.notice("it stands there already, every byte of it", file=target)
+        run.messages.notice("the directory already holds the complete backup", file=target)
         delta = True
     _tell(run, chosen, target)
     if run.dry_run:
@@ -196,7 +196,7 @@ def _is_there(repository: Repository, chosen: Chosen, disk: DiskStorage, standin
     """Whether the directory already holds the complete result.
 
     Raises:
-        RefusedError: it holds other files, and ``delta`` is not set.
+        RefusedError: the directory holds other files, and ``delta`` is not set.
     """
     # A run that was killed after its last step has left the complete result.
     if not delta and standing != NEW and is_in_place(repository, chosen, disk):
@@ -223,7 +223,10 @@ def _standing(chosen: Chosen, asked: str, group: str | None) -> tuple[str, str |
     """The role of the environment in a group, and the name of the group."""
     found = chosen.manifest.group
     if found is None and asked == NEW:
-        raise UsageError("--as new is for replicated environments, and the backup is of none", found=chosen.manifest.id)
+        raise UsageError(
+            "--as new is for replicated environments, and the backup is of an environment without replication",
+            found=chosen.manifest.id,
+        )
     if asked == NEW:
         return NEW, group
     return (ALONE, None) if found is None else (MEMBER, found.name)
@@ -231,7 +234,7 @@ def _standing(chosen: Chosen, asked: str, group: str | None) -> tuple[str, str |
 
 def _tell(run: Run, chosen: Chosen, target: str) -> None:
     for made, error in chosen.passed_over:
-        run.messages.notice(f"backup {made} was passed over", found=str(error))
+        run.messages.notice(f"backup {made} was skipped", found=str(error))
     cut = chosen.cut.cut if chosen.cut is not None else None
     if cut is not None and cut.snapped:
         run.messages.notice(f"the point is {cut.snapped}", file=target, lsn=format_lsn(cut.end_lsn))
@@ -299,7 +302,9 @@ def _saving(run: Run, target: str, disk: DiskStorage) -> Iterator[_Saving]:
         raise
     if saving.storage is not None:
         saving.storage.finish({})
-        run.messages.notice(f"what stood there is saved in {saving.root}", hint=f"jetool undo {target} brings it back")
+        run.messages.notice(
+            f"the previous files are saved in {saving.root}", hint=f"jetool undo {target} restores them"
+        )
 
 
 @contextmanager

@@ -31,8 +31,8 @@ class RestoreResult(NamedTuple):
     copied_files: Annotated[Int, "those that were written, or would be"]
     copied_bytes: Annotated[SizeBytes, "their bytes"]
     kept_files: Annotated[Int, "those that were in place already"]
-    removed_files: Annotated[Sequence[Text], "log files that stood there and are not part of it"]
-    resumed: Annotated[Bool, "it goes on with what an earlier run has left"]
+    removed_files: Annotated[Sequence[Text], "existing log files that are not part of it"]
+    resumed: Annotated[Bool, "it continues a run that was interrupted"]
     as_: Annotated[
         Text,
         "what it is to a group: the member that it was, the only member of a new group, or alone",
@@ -46,7 +46,7 @@ class RestoreResult(NamedTuple):
         " network restore; null without a point or a group",
         Choices(("yes", "with-restore")),
     ]
-    saved_in: Annotated[Text | None, "where files that stood there before were saved; null when none was"]
+    saved_in: Annotated[Text | None, "where the previous files were saved; null when no file was saved"]
 
 
 def restored(

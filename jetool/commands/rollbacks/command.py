@@ -69,7 +69,9 @@ def rollbacks(
     them are durable, and whether the node may roll them back.
     """
     if limit is not None and against is None:
-        raise UsageError("--limit says how much may be given up to rejoin", hint="name the other node: --against ENV2")
+        raise UsageError(
+            "--limit sets how many durable commits may be lost to rejoin", hint="name the other node: --against ENV2"
+        )
     storage = DiskStorage(env)
     require_je(storage)
     files = list_log_files(storage)

@@ -47,7 +47,7 @@ class NestedPeriod(NamedTuple):
     # The elements have this class too, but a shape cannot refer to itself.
     children: Annotated[Records, "periods in it, latest first, with the same fields"]
     depth: Annotated[Int, "0 for a top-level period"]
-    ln_count: Annotated[Int, "records that it took back, those of nested periods left out"]
+    ln_count: Annotated[Int, "records that it rolled back, without records of nested periods"]
     txns: Annotated[Sequence[Int], "transactions that were rolled back"]
     complete: Annotated[Bool, "whether there is a RollbackEnd"]
     before_checkpoint: Annotated[Bool, "the last checkpoint has made its effects persistent"]

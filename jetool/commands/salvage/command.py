@@ -81,7 +81,7 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str, decod
     for one in envs:
         require_je(DiskStorage(one))
         if Path(to).resolve().is_relative_to(Path(one).resolve()):
-            raise UsageError("the output directory lies in an environment", found=to, hint="name one elsewhere")
+            raise UsageError("the output directory is inside an environment", found=to, hint="name one elsewhere")
     sources = sources_of([look_at(one, run.listener) for one in envs])
     done = Salvage(sources, run.listener)
     # There are millions of versions without cycles, so the garbage collector would scan them for nothing.

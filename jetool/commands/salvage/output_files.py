@@ -51,7 +51,7 @@ class SourceFiles:
 
     Arguments:
         directory: the output directory; None writes nothing.
-        source: its name.
+        source: the name of the source.
         form: of ``FORMS``.
         decoding: how records are decoded in CSV and NDJSON; None for no decoding.
     """

@@ -52,7 +52,7 @@ class ReadEnvironment(NamedTuple):
     source: Annotated[Text, "the group, or the environment"]
     from_: Annotated[
         Text,
-        "its records are those of recovery, or put together from the log",
+        "its records are those of recovery, or collected from the log",
         Choices(("tree", "log")),
         FieldName("from"),
     ]
@@ -73,22 +73,22 @@ class SalvageResult(NamedTuple):
     dry_run: Annotated[Bool, "nothing was written"]
     records: Annotated[Int, "records saved"]
     lost: Annotated[Int, "keys whose newest version cannot be read: lost.ndjson names them"]
-    lost_nodes: Annotated[Int, "nodes of trees that cannot be read; which keys stood below them is not known"]
-    lost_below: Annotated[Int, "records that stood below them and were not saved, about"]
+    lost_nodes: Annotated[Int, "nodes of trees that cannot be read; the keys below them are unknown"]
+    lost_below: Annotated[Int, "approximate number of records below them that were not saved"]
     lost_databases: Annotated[Sequence[Text], "databases that left nothing but their place in the mapping tree"]
-    stood_in: Annotated[Int, "those of them for which an older version was saved"]
+    stood_in: Annotated[Int, "lost records for which an older version was saved"]
     unconfirmed: Annotated[Int, "records whose newer version or deletion damage may hide: provenance.ndjson names them"]
     in_doubt: Annotated[Int, "newer versions whose transaction has no end in the log: doubt.ndjson has them"]
     orphans: Annotated[Int, "records of databases that nothing names: orphans.ndjson has them"]
     deleted: Annotated[Int, "keys that were deleted"]
     expired: Annotated[Int, "records that have expired"]
-    aborted: Annotated[Int, "versions passed over since their transaction aborted"]
-    open: Annotated[Int, "versions passed over since their transaction has no end"]
-    rolled_back: Annotated[Int, "versions passed over since a rollback took them back"]
+    aborted: Annotated[Int, "versions skipped because their transaction aborted"]
+    open: Annotated[Int, "versions skipped because their transaction has no end"]
+    rolled_back: Annotated[Int, "versions skipped because they were rolled back"]
     removed: Annotated[Int, "records of databases that were removed"]
     extinct: Annotated[Int, "records that the application has discarded, a range at a time"]
     maybe_extinct: Annotated[Int, "records saved that a filter of the application may have discarded"]
-    malformed: Annotated[Int, "records whose key and data cannot be told apart"]
+    malformed: Annotated[Int, "records whose key and data cannot be separated"]
     databases: Annotated[Sequence[SavedDatabase], "databases of the result"]
     environments: Annotated[Sequence[ReadEnvironment], "environments that were read"]
 
@@ -102,7 +102,7 @@ class RecordKey(NamedTuple):
     key_hex: Annotated[Bytes, "the key"]
     environment: Annotated[Text, "the environment that it is about"]
     file: Annotated[Text, "the log file"]
-    lsn: Annotated[Lsn, "where the version stands, or stood"]
+    lsn: Annotated[Lsn, "where the version is, or was"]
 
 
 @record("provenance")
@@ -193,6 +193,6 @@ class SkippedStretch(NamedTuple):
     environment: Annotated[Text, "the environment"]
     file: Annotated[Text, "the log file"]
     lsn: Annotated[Lsn, "where it begins"]
-    bytes: Annotated[SizeBytes, "how long it is; 0: a broken link, or a whole file"]
+    bytes: Annotated[SizeBytes, "its length; 0: a broken link, or a whole file"]
     reason: Annotated[Text, "what is wrong there"]
     found: Annotated[Text, "how reading went on"]

@@ -73,7 +73,7 @@ def _check(
     if state is not None and _is_file(begin):
         raise UsageError("the state file is given twice, by --from and --state")
     if after is not None and begin is not None:
-        raise UsageError("--from and --after both say where the stream begins")
+        raise UsageError("--from and --after both set the start of the stream")
     if to is None and any(given is not None for given in (file_size, file_seconds, file_format)):
         raise UsageError("--file-format, --file-size and --file-seconds are for --to")
     if file_format in _COLUMN_FORMATS:
@@ -344,8 +344,8 @@ class _Printing:
             self._run.messages.warning(
                 f"nothing new has come for {self._idleness.quiet_s:.0f} s, and not everything is read",
                 found=self._idleness.why,
-                consequence="what is missing was not printed; the rest is complete up to the last VLSN of the summary",
-                hint="jetool group show says how the nodes are; run it again from that VLSN, or with its state file",
+                consequence="the output is complete up to the last VLSN of the summary; later ones are missing",
+                hint="jetool group show shows the nodes; stream again from that VLSN, or with the state file",
             )
             return exits.INCOMPLETE
         return exits.DONE
@@ -438,7 +438,7 @@ class _Printing:
         if (name is None or str(db_id) in self._wanted) and db_id not in self._named:
             self._named.add(db_id)
             self._run.messages.warning(
-                f"the stream has not told the name of database {db_id}"
+                f"the stream has not given the name of database {db_id}"
                 if name is None
                 else f"{db_id} is the id of database {name!r}, and --db takes names",
                 consequence="its changes are left out",

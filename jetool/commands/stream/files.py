@@ -49,7 +49,7 @@ class ChangeFiles:
 
     Raises:
         RefusedError: another run writes there, or the directory holds other files.
-        StorageError: it cannot be written.
+        StorageError: the directory cannot be written.
     """
 
     def __init__(

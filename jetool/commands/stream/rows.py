@@ -19,7 +19,7 @@ class StreamedChange(NamedTuple):
     vlsn: Annotated[Vlsn, "its VLSN"]
     txn: Annotated[Int, "its transaction"]
     op: Annotated[Text, "what was done", Choices(OPERATIONS)]
-    db: Annotated[Text | None, "name of the database, after the change; null when the stream has not told it"]
+    db: Annotated[Text | None, "name of the database, after the change; null when the stream has not given it"]
     db_id: Annotated[Int, "id of the database"]
     key: Annotated[Key | None, "the key, or the first one of a range; null for an operation on a database"]
     data: Annotated[
@@ -47,7 +47,7 @@ class StreamedTransaction(NamedTuple):
 class StreamRetraction(NamedTuple):
     """With --fast: the group's history has changed; what was printed after the given commit is no longer valid."""
 
-    to_vlsn: Annotated[Vlsn, "the commit; what is up to it stands"]
+    to_vlsn: Annotated[Vlsn, "the commit; transactions up to it remain valid"]
     from_vlsn: Annotated[Vlsn, "the last commit that was read before"]
     commits: Annotated[Int, "how many commits are taken back, the master's own included"]
 

@@ -37,14 +37,14 @@ class TruncationResult(NamedTuple):
     changed: Annotated[Bool, "something was cut off, or would be"]
     dry_run: Annotated[Bool, "nothing was changed"]
     point: Annotated[Text, "the point that was asked for"]
-    point_lsn: Annotated[Lsn, "where it is: the first byte after what it keeps"]
+    point_lsn: Annotated[Lsn, "its position: the first byte after the part that is kept"]
     end_lsn: Annotated[Lsn, "where the log ends now, or would: the next entry goes there"]
     end_lsn_before: Annotated[Lsn, "where it ended before"]
     snapped: Annotated[Text | None, "why it does not end at the point; null when it does"]
     last_lsn: Annotated[Lsn, "the last entry that stays"]
     last_type: Annotated[Text, "its type"]
     cut_file: Annotated[Text, "the file that the log ends in"]
-    removed_files: Annotated[Sequence[Text], "files after it; they are saved whole"]
+    removed_files: Annotated[Sequence[Text], "files after it; they are saved completely"]
     cut_bytes: Annotated[SizeBytes, "bytes that go"]
     entries: Annotated[Int, "entries that go"]
     commits: Annotated[Int, "Commits that go"]
@@ -59,12 +59,11 @@ class TruncationResult(NamedTuple):
     durable_commits: Annotated[Int, "Commits that go although a majority of the group is known to have them"]
     commits_after_damage: Annotated[
         Int,
-        "Commits that go although they are intact: they stand after damage in the last file, where recovery does "
-        "not see them",
+        "intact Commits that are removed: they come after damage in the last file, which recovery does not read",
     ]
     rejoins: Annotated[
         Text | None,
-        "whether the group takes the node back: as it is, or by a network restore; null without a group",
+        "whether the group accepts the node again: as it is, or by a network restore; null without a group",
         Choices(("yes", "with-restore")),
     ]
     plan: Annotated[Text, "names this plan for --plan"]

@@ -23,7 +23,7 @@ from jetool.frame.options import Run
 
 # The name of a cut for undo, whichever command made it.
 COMMAND: Final = "truncate"
-_SALVAGE_FIRST: Final = "jetool salvage reads what stands after damage; preview the cut with -n; add --yes to do it"
+_SALVAGE_FIRST: Final = "jetool salvage reads the records after damage; preview the cut with -n; add --yes to do it"
 
 
 class CutDone(NamedTuple):
@@ -73,9 +73,9 @@ def say_what_went(run: Run, env: str, done: CutDone) -> int:
     """Print messages about a cut; returns the exit code."""
     plan = done.plan
     if done.backup is not None:
-        run.messages.notice(f"what was cut off is saved in {done.backup}", hint=f"jetool undo {env} brings it back")
+        run.messages.notice(f"the removed bytes are saved in {done.backup}", hint=f"jetool undo {env} brings it back")
     if not plan.changes:
-        run.messages.notice("nothing stands after that point; nothing was changed", file=env)
+        run.messages.notice("nothing follows that point; nothing was changed", file=env)
     if not plan.content.commits:
         return exits.DONE
     word = "would be" if run.dry_run else "was" if plan.content.commits == 1 else "were"
@@ -115,7 +115,7 @@ def _require_same(env: str, plan: TruncationPlan, token: str | None) -> None:
             expected=token,
             found=plan.token,
             consequence="nothing was changed",
-            hint="look at the plan again with -n",
+            hint="print the plan again with -n",
         )
 
 
@@ -140,4 +140,4 @@ def _durable_text(plan: TruncationPlan) -> str:
 
 def _damage_text(plan: TruncationPlan) -> str:
     after = plan.content.after_damage
-    return f"{after} of them stand intact after damage in the last file" if after else ""
+    return f"{after} of them are intact after damage in the last file" if after else ""

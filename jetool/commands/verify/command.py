@@ -119,7 +119,7 @@ def verify(
     For a Derby database both control files, the log, valid records after its end and missing containers are checked.
     Without --log, --tail and --quick, every page of every container is checked too, and its version against the log.
 
-    Notes (JE-OPEN) name what keeps JE from opening a sound log, or what it needs: duplicates of JE 3 or 4 in the
+    Notes (JE-OPEN) name obstacles to opening a sound log with JE, and conditions for it: duplicates of JE 3 or 4 in the
     recovery interval, less free disk space than je.freeDisk, classes that order keys.
 
     The summary lists what was not checked. Nothing is changed. A running environment can be checked; the entry that its
@@ -278,7 +278,7 @@ def _with_secondaries(run: Run, env: str, report: Report, wanted: tuple[str, ...
     """The report with findings about secondaries, and the number of their entries; None if they cannot be read.
 
     Raises:
-        JetoolError: they cannot be read and there are no other errors, or a database does not exist.
+        JetoolError: the secondaries cannot be read and there are no other errors, or a database does not exist.
     """
     from engine.verify.secondary import check_secondary
     from jetool.frame.environments import open_to_read

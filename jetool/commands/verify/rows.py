@@ -15,7 +15,7 @@ class CheckSummary(NamedTuple):
     """What was checked."""
 
     errors: Annotated[Int, "findings that are damage"]
-    warnings: Annotated[Int, "findings to look at"]
+    warnings: Annotated[Int, "findings to examine"]
     notes: Annotated[Int, "findings that explain"]
     files: Annotated[Int, "files read"]
     entries: Annotated[Int, "good entries in them"]

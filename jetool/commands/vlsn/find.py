@@ -51,7 +51,7 @@ def vlsn_find(run: Run, env: str, number: int) -> int:
             file=env,
             expected=str(index.range),
             found=str(number),
-            hint="another member of the group may have it; jetool vlsn range shows what this one has",
+            hint="another member of the group may have it; jetool vlsn range shows the VLSNs of this node",
         )
     return _find(run, env, index, number)
 
@@ -73,7 +73,7 @@ def _find(run: Run, env: str, index: VLSNIndex, number: int) -> int:
             f"the index leads to {format_lsn(start)}, and VLSN {number} is not after it",
             file=env,
             consequence="a replica that asks for it gets nothing",
-            hint=f"jetool vlsn check {env} says what is wrong; jetool vlsn rebuild mends the index",
+            hint=f"jetool vlsn check {env} shows what is wrong; jetool vlsn rebuild repairs the index",
         )
     # The index keeps every n-th VLSN; others are found by reading forward from the previous mapping (R-VLSN-1).
     run.out.document(

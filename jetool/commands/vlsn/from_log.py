@@ -123,7 +123,7 @@ def _read(run: Run, env: str, read_file: Callable[[Storage, int, LogFile], FileV
     damaged = [seen for result in found for seen in result.damages if not is_harmless(seen, files.end_file())]
     if damaged:
         run.messages.warning(
-            f"{plural(len(damaged), 'stretch', 'stretches')} of damage stepped over",
+            f"{plural(len(damaged), 'stretch', 'stretches')} of damage skipped",
             hint=f"jetool verify {env}",
             file=env,
         )

@@ -72,5 +72,5 @@ def not_replicated(env: str) -> UsageError:
     return UsageError(
         "the environment is not replicated: it has no VLSN",
         file=env,
-        hint="jetool info says what it is; every node of a group has an environment of its own",
+        hint="jetool info describes it; every node of a group has its own environment",
     )

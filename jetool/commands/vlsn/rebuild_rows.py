@@ -19,7 +19,7 @@ class IndexCheck(NamedTuple):
     """What was checked."""
 
     errors: Annotated[Int, "findings that are damage"]
-    warnings: Annotated[Int, "findings to look at"]
+    warnings: Annotated[Int, "findings to examine"]
     notes: Annotated[Int, "findings that explain"]
     first: Annotated[Vlsn, "first VLSN of the index as recovery leaves it; null without one"]
     last: Annotated[Vlsn, "last VLSN"]
@@ -31,9 +31,9 @@ class Rebuilt(NamedTuple):
     """The new index."""
 
     environment: Annotated[Text, "its directory"]
-    changed: Annotated[Bool, "the index was made anew; false when the old one was right"]
+    changed: Annotated[Bool, "the index was rebuilt; false when the old index was right"]
     dry_run: Annotated[Bool, "nothing was changed"]
-    reasons: Annotated[Sequence[Text], "what was wrong with the old one"]
+    reasons: Annotated[Sequence[Text], "what was wrong with the old index"]
     before: Annotated[Landmarks | None, "its range as recovery would leave it; null when that was refused"]
     after: Annotated[Landmarks | None, "range of the new one"]
     buckets: Annotated[Int, "buckets of the new one"]
@@ -47,7 +47,7 @@ class RebuiltIndex(NamedTuple):
     """A new index.
 
     Attributes:
-        range, buckets, mappings: its content.
+        range, buckets, mappings: the content of the index.
         gaps: VLSNs that the log lacks, first and last.
         backup, saved_bytes: directory and number of the saved bytes; None and 0 if nothing was saved.
     """

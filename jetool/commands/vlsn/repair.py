@@ -103,9 +103,7 @@ def vlsn_rebuild(run: Run, env: str, force: bool) -> int:
     # Count only findings that a new index repairs, not gaps in the log or faults of the group.
     wrong = [finding for finding in before.findings if finding.severity == ERROR and finding.code in _MENDED]
     if not wrong and not force:
-        run.messages.notice(
-            "index and log agree; nothing was changed", hint="--force makes the index anew all the same"
-        )
+        run.messages.notice("index and log agree; nothing was changed", hint="--force rebuilds the index anyway")
         run.out.document(rebuilt(env, wrong, before.view.merged, None, dry_run=run.dry_run))
         return exits.DONE
     with repairing(run, env, COMMAND, config_of(run, rebuild_vlsn_index=True)) as repair:

@@ -37,7 +37,7 @@ class FileNumber(NamedTuple):
     """A log file.
 
     Attributes:
-        number: its number.
+        number: the number of the file.
         kind: ``je`` or ``derby`` if the spelling determines the kind, else None.
     """
 
@@ -96,7 +96,7 @@ class PlaceType(LsnType):
         number, position = int(found[1]), int(found[2])
         # Larger values would change the packed instant to another place.
         if number > _MAX_LOG_FILE or position > _MAX_POSITION:
-            self.fail(f"{value!r} is no log instant: the file or the position is too large", param, ctx)
+            self.fail(f"{value!r} is not a log instant: the file or the position is too large", param, ctx)
         return Address(number << 32 | position, None, is_instant=True)
 
 
@@ -106,7 +106,7 @@ def _lsn_hint(text: str) -> str:
         return "write 0xFILE/0xOFFSET, or one of " + ", ".join(_SYMBOLS)
     if decimal[2] is None:
         return (
-            "a bare decimal does not say which file and offset is meant: write 0xFILE/0xOFFSET "
+            "a bare decimal does not state file and offset: write 0xFILE/0xOFFSET "
             f"(offset {decimal[1]} of file 0 is 0x0/{int(decimal[1]):#x})"
         )
     return f"write both parts in hexadecimal with 0x; in decimal this is {int(decimal[1]):#x}/{int(decimal[2]):#x}"
@@ -129,18 +129,18 @@ class PointType(click.ParamType[Any]):
         if text == points.MATCHPOINT:
             return Point(points.MATCHPOINT, 0, text)
         if kind not in points.KINDS or kind == points.MATCHPOINT or not rest:
-            self.fail(f"{value!r} is no point; write {', '.join(_POINTS)}", param, ctx)
+            self.fail(f"{value!r} is not a point; write {', '.join(_POINTS)}", param, ctx)
         if kind == points.LSN:
             place = LSN.convert(rest, param, ctx)
             if place.lsn is None:
-                self.fail(f"{rest!r} is no LSN; write lsn:0xFILE/0xOFFSET", param, ctx)
+                self.fail(f"{rest!r} is not an LSN; write lsn:0xFILE/0xOFFSET", param, ctx)
             return Point(points.LSN, place.lsn, text)
         if kind == points.VLSN:
             return Point(points.VLSN, VLSN.convert(rest, param, ctx), text)
         if kind == points.TIME:
             return Point(points.TIME, TIME.convert(rest, param, ctx), text)
         if re.fullmatch(r"-?[0-9]{1,18}", rest) is None or (kind == points.COMMITS and int(rest) >= 0):
-            self.fail(f"{value!r} is no point; write {', '.join(_POINTS)}", param, ctx)
+            self.fail(f"{value!r} is not a point; write {', '.join(_POINTS)}", param, ctx)
         return Point(kind, abs(int(rest)) if kind == points.COMMITS else int(rest), text)
 
 

@@ -1,7 +1,7 @@
 """Operations on one page.
 
 Every record starts with the page key and ``version``, the version that the page has *before* the record (R-DRB-4).
-``logical`` says that undo may look for the row in the B-tree (R-DRB-54).
+``logical`` allows undo to look for the row in the B-tree (R-DRB-54).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The registry of operations: number, name, family, record and layout, one line each.
 
 Scanner, dump, recovery dispatch and statistics all read ``BY_ID`` and ``BY_CLASS``. A layout is a string of field kinds
-(``layout.KINDS``) or, where a field depends on another one, a pair of functions.
+(``layout.KINDS``) or, where a field depends on another field, a pair of functions.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class OperationType(NamedTuple):
 
     Attributes:
         number: format id in the log.
-        name: its name in output.
+        name: name of the operation in output.
         family: ``container``, ``transaction`` or ``page``.
         record: the NamedTuple that holds its fields.
         read: decodes the fields after the format id.
@@ -149,7 +149,7 @@ def page_operation(number: int, name: str, record: Callable[..., Any], kinds: st
 
     Arguments:
         number: format id in the log.
-        name: its name in output.
+        name: name of the operation in output.
         record: the NamedTuple that holds its fields.
         kinds: kinds of the fields after the first four, see ``layout``.
     """

@@ -37,7 +37,7 @@ def encoded(column: Any, style: str) -> Any:
 
 
 def joined(columns: list[Any]) -> Any:
-    """Several columns concatenated, value by value; null if one of them is null."""
+    """Several columns concatenated, value by value; null if any value is null."""
     if len(columns) == 1:
         return columns[0]
     return pc.binary_join_element_wise(*columns, _constant(b""))
@@ -106,7 +106,7 @@ def _parsed(text: Any) -> Any:
             return pc.cast(text, kind)
         except pa.ArrowInvalid:
             continue
-    # In a mixed column numbers keep their rank, and other values have none.
+    # In a mixed column numbers keep their rank, and other values have no rank.
     numbers = pc.match_substring_regex(text, r"^[+-]?[0-9]+(\.[0-9]+)?$")
     for kind in (pa.float64(),):
         last = pc.cast(pc.if_else(numbers, text, None), kind)

@@ -29,7 +29,7 @@ _NEWLINE: Final = b"\n"
 def blocks_of(
     path: str, start: int, stop: int | None, read_bytes: int = _READ_BYTES, look_bytes: int = _LOOK_BYTES
 ) -> Iterator[bytes]:
-    """Blocks of whole lines in order, without the end of the last one.
+    """Blocks of whole lines in order, without the end of the last line.
 
     Arguments:
         path: of the file.

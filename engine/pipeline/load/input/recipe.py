@@ -32,7 +32,7 @@ class Recipe(NamedTuple):
     Attributes:
         staging: where runs and rejects are written.
         run_bytes: size of a run.
-        keep: which record with equal keys is kept (``runs``).
+        keep: which record is kept if several have the same key (``runs``).
         form: ``TABLE`` for columns already read; ``CSV``, ``JSON`` for lines.
         names: columns of a CSV line, in order.
         delimiter: between them.
@@ -100,7 +100,7 @@ def resolve(wanted: RecipeRequest, form: str, names: Sequence[str], style: Calla
     Arguments:
         wanted: the user's options.
         form: of the source.
-        names: its columns.
+        names: columns of the source.
         style: gives the style that suits a column, or raises UsageError.
 
     Raises:

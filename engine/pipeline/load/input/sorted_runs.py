@@ -75,7 +75,7 @@ def read(recipe: Recipe, batches: Iterable[Any]) -> PartRead:
     """Make runs of batches, or of blocks of text.
 
     Raises:
-        JobError: equal keys that must not be dropped; or the executors cannot see the staging directory.
+        JobError: there are equal keys that must not be dropped; or the executors cannot see the staging directory.
     """
     if not Path(recipe.staging).is_dir():
         raise JobError(
@@ -143,7 +143,7 @@ class _SourceReader:
         blank = pc.equal(pc.binary_length(text), 0).to_numpy(zero_copy_only=False)
         kept: npt.NDArray[np.bool_] = ~blank
         if self._recipe.form == CSV and self._recipe.header:
-            # Only the first line of the first split is a header; other splits of the file have none.
+            # Only the first line of the first split is a header; other splits of the file have no header.
             first_of_file = ranks & ((1 << PLACE_BITS + self._recipe.split_bits()) - 1) == 0
             kept &= ~first_of_file
         return kept

@@ -72,7 +72,7 @@ def layout_of(paths: tuple[str, ...], name: str | None, delimiter: str | None, *
     found = {ending_of(path) for path in paths} if name is None else {name}
     if len(found) != 1 or None in found:
         raise UsageError(
-            "the format of the source cannot be told from its name",
+            "the format of the source cannot be derived from its name",
             expected="files of one format: .csv, .tsv, .jsonl, .parquet, .orc",
             found=", ".join(paths),
             hint="name it with --from csv|tsv|jsonl|parquet|orc|avro",
