@@ -49,7 +49,7 @@ def _outputs() -> Outputs:
 )
 @environment
 @click.argument("key", type=params.KEY, help="The key: text, or 0x and hex; --key-format reads other forms.")
-@click.option("--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
+@click.option("-s", "--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
 @click.option("--data", type=params.DATA, help="With sorted duplicates: only this data item.")
 def delete(run: Run, env: str, key: bytes, name: str, data: bytes | None) -> int:
     """Delete the record of KEY in its own transaction; with sorted duplicates, all data items or one.

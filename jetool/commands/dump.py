@@ -39,7 +39,7 @@ def _check(run: Run, *, printable: bool, **_: object) -> None:
     exits={exits.DONE: "the whole database was written", **READ_EXITS},
 )
 @environment
-@click.option("--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
+@click.option("-s", "--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
 @click.option(
     "-p", "--printable", is_flag=True, help="Print printable bytes as they are (DbDump -p); only with --format je."
 )

@@ -51,7 +51,7 @@ class ExportResult(NamedTuple):
     },
 )
 @environment
-@click.option("--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
+@click.option("-s", "--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
 @click.option("--to", "to", required=True, metavar="DIR", help="A new directory, or a URL that Spark writes to.")
 @click.option("--as", "kind", required=True, type=click.Choice(FORMS), help="The format.")
 @click.option("--partitions", type=click.IntRange(1, 100_000), metavar="N", help="Number of files.  [default: by size]")

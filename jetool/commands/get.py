@@ -36,7 +36,7 @@ from jetool.frame.record_output import PrintedRecord, TableEnd, completeness, pr
 )
 @environment
 @click.argument("key", type=params.KEY, help="The key: text, or 0x and hex; --key-format reads other forms.")
-@click.option("--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
+@click.option("-s", "--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
 @as_of_option
 @decode_option
 def get(run: Run, env: str, key: bytes, name: str, as_of: Point | None, decode: str | None) -> int:

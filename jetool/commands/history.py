@@ -70,6 +70,7 @@ class HistorySummary(NamedTuple):
 @environment
 @click.argument("key", type=params.KEY, help="The key: text, or 0x and hex; --key-format reads other forms.")
 @click.option(
+    "-s",
     "--db",
     "name",
     required=True,

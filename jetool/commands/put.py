@@ -56,7 +56,7 @@ def _outputs() -> Outputs:
 @environment
 @click.argument("key", type=params.KEY, help="The key: text, or 0x and hex; --key-format reads other forms.")
 @click.argument("data", type=params.DATA, help="The data: text, or 0x and hex; - reads the bytes of standard input.")
-@click.option("--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
+@click.option("-s", "--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
 @click.option("--no-overwrite", is_flag=True, help="Refuse (exit 3) if the key has a record.")
 @click.option("--no-commit", is_flag=True, help="Leave the transaction open, as after a crash; recovery undoes it.")
 def put(run: Run, env: str, key: bytes, data: bytes, name: str, no_overwrite: bool, no_commit: bool) -> int:

@@ -39,7 +39,7 @@ def _check(_: Run, *, first: bytes | None, last: bytes | None, prefix: bytes | N
     exits={exits.DONE: "the range was read; it may be empty", **READ_EXITS},
 )
 @environment
-@click.option("--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
+@click.option("-s", "--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
 @click.option("--from", "first", type=params.KEY, help="The first key (inclusive).")
 @click.option("--to", "last", type=params.KEY, help="The last key (inclusive).")
 @click.option("--prefix", type=params.KEY, help="Only keys with this prefix; not with --from or --to.")

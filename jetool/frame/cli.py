@@ -31,6 +31,10 @@ ENV is the directory of an environment. Results go to standard output, messages 
 class Root(groups.CommandGroup):
     """The program: commands by table."""
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As for every group; ``jetool version`` is ``jetool --version``."""
+        return super().parse_args(ctx, ["--version"] if args == ["version"] else args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - Click's signature
         """Names in the order of the table."""
         return [row.name for row in table.COMMANDS]
@@ -108,7 +112,7 @@ def _version(ctx: click.Context) -> str:  # noqa: ARG001 - what print_and_exit c
 def root() -> Root:
     """The program as a Click command."""
     version = click.Option(
-        ["--version"],
+        ["-V", "--version"],
         is_flag=True,
         is_eager=True,
         expose_value=False,
@@ -124,8 +128,10 @@ def root() -> Root:
         subcommand_metavar="COMMAND ENV [OPTIONS]",
         options_metavar="[GLOBAL OPTIONS]",
     )
+    made.place_default = "info"
     made.examples = (
-        ("What a command does", "jetool COMMAND --help"),
+        ("What an environment is, the same as jetool info", "jetool /data/env"),
+        ("What a command does, and a page of the manual", "jetool help verify; jetool help runbook"),
         ("Commands completed by bash", 'eval "$(jetool completion bash)"'),
     )
     return made

@@ -1,4 +1,4 @@
-"""Commands: Commands: Click's commands with jetool's guarantees.
+"""Commands: Click's commands with jetool's guarantees.
 
 * A command declares its formats, features, outputs, examples and exit codes; ``--help``, the man page, ``jetool
   schema`` and the tests read that declaration.

@@ -5,6 +5,8 @@ Options before the command's name are kept as written; the command parses them t
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
@@ -23,11 +25,13 @@ class CommandGroup(click.Group):
     Attributes:
         examples: as for commands.
         default: the subcommand to use if the first word is not one; None without a default.
+        place_default: the subcommand to use if the first word is a directory or a node instead: ``jetool vlsn DIR``.
         home: ``Command.home`` of its subcommands.
     """
 
     examples: tuple[tuple[str, str], ...] = ()
     default: str | None = None
+    place_default: str | None = None
     home: Callable[[str], str] = str
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -37,7 +41,9 @@ class CommandGroup(click.Group):
                 args = [self.default, *args]
             with explained(ctx):
                 # Parse separately, because Click's result does not distinguish defaults from given values.
-                found, _, _ = self.make_parser(ctx).parse_args(list(args))
+                found, words, _ = self.make_parser(ctx).parse_args(list(args))
+            if self.place_default is not None and words and self._is_place(ctx, words[0]):
+                return self.parse_args(ctx, [self.place_default, *args])
             leading = ctx.meta.setdefault(LEADING, [])
             for param in self.params:
                 if isinstance(param, click.Option) and param.name in found:
@@ -51,6 +57,11 @@ class CommandGroup(click.Group):
         except click.UsageError:
             return True
         return bool(words) and words[0] not in self.commands
+
+    def _is_place(self, ctx: click.Context, word: str) -> bool:
+        """Whether a word is a path or a node (``HOST:PORT``), and not the name of a command or a mistyped name."""
+        looks_like_one = os.sep in word or os.path.isdir(word) or re.fullmatch(r".+:\d+", word) is not None
+        return looks_like_one and self.get_command(ctx, word) is None
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -105,6 +116,7 @@ def group(
     help: str,
     examples: Sequence[tuple[str, str]],
     default: str | None = None,
+    place_default: str | None = None,
     metavar: str = "COMMAND ENV [OPTIONS]",
     home: Callable[[str], str] = str,
 ) -> CommandGroup:
@@ -115,6 +127,7 @@ def group(
         help: the subject of its subcommands.
         examples: as for ``command``.
         default: the subcommand to use if the first word is not one.
+        place_default: the subcommand to use if the first word is a directory or a node.
         metavar: the text after the name in usage lines.
         home: gives the directory of the environment, which ENV names or contains.
     """
@@ -127,7 +140,7 @@ def group(
         options_metavar="",
         subcommand_metavar=metavar,
     )
-    made.examples, made.default, made.home = tuple(examples), default, home
+    made.examples, made.default, made.place_default, made.home = tuple(examples), default, place_default, home
     return made
 
 

@@ -137,7 +137,9 @@ ORDER: Final = OrderType()
 
 def _base(formats: Sequence[str]) -> list[click.Option]:
     options = [
-        click.Option(["--format", "form"], type=FormatType(formats), help=f"Output format.  [default: {formats[0]}]"),
+        click.Option(
+            ["-o", "--format", "form"], type=FormatType(formats), help=f"Output format.  [default: {formats[0]}]"
+        ),
         click.Option(["--json"], is_flag=True, help="The same as --format json."),
         click.Option(
             ["--output"],

@@ -82,6 +82,7 @@ COMMANDS: Final = (
     CommandRow(
         "fleet", "Fleet", "fleet.command", "Many environments in one Spark job: report, compare, verify, salvage"
     ),
+    CommandRow("help", "Meta", "help_page", "Print the help of a command, or a page of the manual"),
     CommandRow("explain", "Meta", "explain", "Explain an exception or a log file: cause, risk, next command"),
     CommandRow("completion", "Meta", "completion", "Print a script that completes commands in bash, zsh or fish"),
     CommandRow("schema", "Meta", "schema", "Print the JSON Schema of a command's output"),

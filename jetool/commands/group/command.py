@@ -28,7 +28,8 @@ _TIMEOUT_S: Final = 5.0
 group = command_group(
     "group",
     help="The replication group of an environment, or a running group.",
-    examples=(("Its members", "jetool group show /data/env"), ("Of one that runs", "jetool group show fe1:9010")),
+    examples=(("Its members", "jetool group show /data/env"), ("Of one that runs", "jetool group fe1:9010")),
+    place_default="show",
 )
 
 

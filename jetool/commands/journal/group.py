@@ -51,11 +51,12 @@ journal = group(
     help="The journals of a Doris or StarRocks frontend: its operations by id, read without starting the "
     "frontend. ENV is its directory meta/bdb, or meta itself; the image directory in meta is read too.",
     examples=(
-        ("What a frontend has", "jetool journal list /data/fe/meta"),
+        ("What a frontend has, the same as jetool journal list", "jetool journal /data/fe/meta"),
         ("Would it come up, and with which journals", "jetool journal check /data/fe/meta"),
         ("Which of three to start from", "jetool journal compare /copies/fe1 /copies/fe2 /copies/fe3"),
     ),
     home=home_of,
+    place_default="list",
 )
 
 

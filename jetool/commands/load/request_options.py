@@ -51,6 +51,7 @@ _OPTIONS: Final = (
         help="Files or datasets; without any, or with -, a dump on standard input.",
     ),
     click.option(
+        "-s",
         "--db",
         "name",
         type=params.DATABASE,

@@ -33,7 +33,9 @@ vlsn = group(
     examples=(
         ("First and last VLSN of each file", "jetool vlsn map /data/env"),
         ("Do index and log agree", "jetool vlsn check /data/env"),
+        ("The range, the same as jetool vlsn range", "jetool vlsn /data/env"),
     ),
+    place_default="range",
 )
 
 

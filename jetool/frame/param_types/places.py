@@ -128,6 +128,9 @@ class PointType(click.ParamType[Any]):
         kind, _, rest = text.partition(":")
         if text == points.MATCHPOINT:
             return Point(points.MATCHPOINT, 0, text)
+        if re.fullmatch(r"0[xX][0-9a-fA-F]+/0[xX][0-9a-fA-F]+", text):
+            # As ``dump-log --from`` takes it.
+            kind, rest = points.LSN, text
         if kind not in points.KINDS or kind == points.MATCHPOINT or not rest:
             self.fail(f"{value!r} is not a point; write {', '.join(_POINTS)}", param, ctx)
         if kind == points.LSN:

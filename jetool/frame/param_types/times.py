@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import click
 
-_AGO: Final = re.compile(r"-(\d{1,9})([smhd])")
+_AGO: Final = re.compile(r"-?(\d{1,9})([smhd])")
 _OFFSET: Final = re.compile(r"([+-])(\d{2}):?(\d{2})")
 _UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
@@ -83,7 +83,7 @@ class TimeType(click.ParamType[int]):
             # Use only integers: ``timestamp()`` would round through a float.
             return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
         except (ValueError, OverflowError):
-            self.fail(f"{value!r} is not a time; write ISO-8601 (2026-11-21T14:01:01Z) or -15m, -2h, -3d", param, ctx)
+            self.fail(f"{value!r} is not a time; write ISO-8601 (2026-11-21T14:01:01Z), or 15m, 2h, 3d ago", param, ctx)
 
 
 TIME: Final = TimeType()
