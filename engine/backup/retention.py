@@ -55,7 +55,7 @@ class PrunePlan(NamedTuple):
 
 
 def parse_rule(text: str) -> dict[str, int]:
-    """How many backups of each unit a rule keeps.
+    """For each unit, the number of backups that a rule keeps.
 
     Raises:
         UsageError: the text is not a rule, names a unit twice, or keeps nothing.

@@ -34,7 +34,7 @@ class Protection:
 
     Arguments:
         owner: the protector that the protection belongs to.
-        name: the user of the files.
+        name: a name for the user of the files.
         first: all files from this number on; -1 for none.
         files: these files.
     """

@@ -49,7 +49,7 @@ class OperationPayload(NamedTuple):
         kind: ``JSON``, ``TEXT``, ``NUMBER``, ``FIELDS``, ``NOTHING`` or ``BYTES``.
         value: the value; unknown bytes in hex.
         known: whether all of it is known.
-        padding: zero bytes after it.
+        padding: zero bytes after the payload.
     """
 
     kind: str

@@ -83,7 +83,7 @@ class ContainerCatalog(NamedTuple):
             catalogue must contain its own number.
         base_columns: for each index its columns as positions in the table, counted from 0. Indexes with an unreadable
             description are left out.
-        problem: why it cannot be read; None if it can, or does not exist.
+        problem: why the catalogue cannot be read; None if it can be read, or does not exist.
     """
 
     numbers: set[int] | None

@@ -111,7 +111,7 @@ def timeline(database: DerbyDatabase) -> Timeline:
 
 
 def _period(at: int, undo_lwm: int, redo_lwm: int) -> str:
-    # A begin record before the existing log has instant 0, which falls into period A.
+    # A transaction that began before the existing log has the begin instant 0, which is in period A.
     if at < undo_lwm:
         return A
     return B if at < redo_lwm else C

@@ -127,7 +127,7 @@ class UndoPass(LNPass):
             self._ctx.access.at_lsn = lsn + pos
             flags = data[pos + FLAGS_AT]
             if idle and not flags & (PROVISIONAL | BEFORE_CKPT_END):
-                # Most entries belong to committed transactions: their id is enough.
+                # Most entries belong to committed transactions: the id alone shows that they need no undo.
                 count.read += 1
                 peeked = transaction_of(data, pos + lengths[data[pos + TYPE_AT] | flags << 8], version)
                 if peeked is None or peeked not in committed:

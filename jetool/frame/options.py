@@ -173,7 +173,11 @@ def _keys() -> list[click.Option]:
     return [
         click.Option(["--key-format"], type=_choice(*KEY_FORMATS), metavar="FORMAT", is_eager=True, help=text),
         click.Option(
-            ["--data-format"], type=_choice(*KEY_FORMATS), metavar="FORMAT", is_eager=True, help="The same for data."
+            ["--data-format"],
+            type=_choice(*KEY_FORMATS),
+            metavar="FORMAT",
+            is_eager=True,
+            help="Format of data, by the same names.",
         ),
     ]
 

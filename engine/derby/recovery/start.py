@@ -47,7 +47,7 @@ def find_start(log: DerbyLogFiles, controls: Controls) -> Start:
     require_file(log, instant.file_of(at))
     found = log.try_record(at) if instant.position_of(at) >= HEADER_SIZE else "it lies inside the header"
     if isinstance(found, str):
-        # R-DRB-44: the file that the control file names is still the best start.
+        # R-DRB-44: the file that the control file names is still the best place to start the scan.
         return _from_file(log, instant.file_of(at), found)
     if not isinstance(found.operation, CheckpointRecord):
         return _from_file(log, instant.file_of(at), "the record there is no checkpoint")

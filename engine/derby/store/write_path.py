@@ -160,7 +160,8 @@ class Core:
         """
         with self.stopping():
             target = self.page(found, number)
-            # R-DRB-2: made for the current version of the page, logged, then applied by the code that redo uses.
+            # R-DRB-2: the operation is made for the current version of the page, logged, then applied by the code that
+            # redo uses.
             operation: registry.PageOperation = make(*found.key, number, target.version, *fields)
             self._append(running, _PAGE, operation, data)
             loggable.do(target, operation, data)

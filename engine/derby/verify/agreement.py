@@ -233,7 +233,7 @@ class _Heap:
         self.overflowing: set[int] = set()
         # Pieces by page and record id.
         self._pieces: dict[tuple[int, int], _Piece] = {}
-        # Rows that continue elsewhere: the checksum of the location, and the piece on the page of the row.
+        # For each row that continues on another page: the checksum of its location, and its first piece.
         self._continued: list[tuple[int, _Piece]] = []
 
     def see(self, number: int, header: PageHeader, rows: Sequence[DecodedRow]) -> None:

@@ -175,7 +175,7 @@ def _steps(opened: list[Journals], found: JournalComparison, verdicts: list[str]
     for home, unseen in ((one.home, one.reader().unseen) for one in opened):
         if unseen is not None and unseen.journals:
             steps.append(
-                f"examine the journals after the damage in {home}, since JE will cut them off "
+                f"examine the journals after damage in {home}, since JE will cut them off "
                 f"({plural(len(unseen.journals), 'journal')}): jetool journal show {home} {unseen.journals[0].id}.."
             )
     for one in found.nodes:

@@ -438,7 +438,7 @@ class _Printing:
         if (name is None or str(db_id) in self._wanted) and db_id not in self._named:
             self._named.add(db_id)
             self._run.messages.warning(
-                f"the stream has not given the name of database {db_id}"
+                f"the stream has not told the name of database {db_id}"
                 if name is None
                 else f"{db_id} is the id of database {name!r}, and --db takes names",
                 consequence="its changes are left out",

@@ -140,4 +140,4 @@ def _durable_text(plan: TruncationPlan) -> str:
 
 def _damage_text(plan: TruncationPlan) -> str:
     after = plan.content.after_damage
-    return f"{after} of them are intact after damage in the last file" if after else ""
+    return f"{after} of them stand intact after damage in the last file" if after else ""
