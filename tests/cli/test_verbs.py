@@ -94,7 +94,7 @@ def test_a_je_environment_needs_nothing_of_derby(tmp_path: Path) -> None:
         *([name, "--help"] for name in ("create", "dump-log", "crash")),
     ]  # fmt: skip
     code = (
-        "import json, sys\nfrom jetool.frame import cli\nfrom tests.house import modules\n"
+        "import json, sys\nfrom jetool.frame import cli\nfrom tests.support import modules\n"
         f"for words in json.loads({json.dumps(json.dumps(lines))}):\n"
         "    cli.run(words)\n"
         "    found = [n for n in sys.modules if n.startswith('engine.derby') or modules.is_derbys(n)]\n"

@@ -1,7 +1,8 @@
 """A random sample of the project's prose, for a reader who did not write it.
 
 ``python -m tests.house.sentences 31 100`` prints 100 sentences for the seed 31, each with its place: docstrings and
-comments of ``engine`` and ``jetool``, the help of options, and paragraphs of the man pages.
+comments of ``engine`` and ``jetool``, the help of options, and paragraphs of the man pages. ``sentences-2813.md`` holds
+the last sample with its verdicts.
 """
 
 from __future__ import annotations
