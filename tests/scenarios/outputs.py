@@ -49,6 +49,7 @@ ONLY_GOLDEN: Final = ("je-17/indexed", "je-26/blind", "je-26/times")
 # line.
 LINES: Final[dict[str, tuple[str, ...]]] = {
     "info": ("{env}", "{env} --quick", "{env} --stats"),
+    "doctor": ("{env}",),
     "dbs": ("{env}", "{env} --count --internal"),
     "get": ("{env} {key} --db {db} --key-format hex",),
     "scan": ("{env} --db {db}", "{env} --db {db} --reverse --limit 3 --key-format hex --data-format hex"),
@@ -120,11 +121,11 @@ FLEET: Final = {
     "group": " ".join(f"je/je-18.3.20/ha-rollback/node{number}/env" for number in (1, 2, 3)),
     "single": "je/je-18.3.20/txn-crash/env je/je-18.3.20/corrupt-middle/env je/je-18.3.20/ttl/env",
 }
-# Commands that need a running node, and ``completion``. ``main`` asks ``schema`` about every command.
+# Commands that need a running node, and those that read no environment. ``main`` asks ``schema`` about every command.
 ELSEWHERE: Final = frozenset(
     {
         *("node run", "node get", "node put", "node delete", "node transfer-master", "stream"),
-        *("completion", "schema"),
+        *("completion", "help", "schema"),
     }
 )
 # Fields that change from run to run, and the word that replaces them.
