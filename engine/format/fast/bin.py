@@ -60,6 +60,8 @@ _new_tuple: Final = tuple.__new__
 _COMPACT: Final = b"\x01"
 _WHOLE: Final = b"\x00"
 _BASE_BYTES: Final = 4
+# With a base file farther from 0 an LSN may need more than 64 bits.
+_FARTHEST_BASE: Final = 0x7FFFFF00
 
 
 class BINHead(NamedTuple):
@@ -155,6 +157,8 @@ def decode_head(body: bytes) -> BINHead | None:
     if body[pos] == 1:
         slots_at += _BASE_BYTES
         base = int.from_bytes(body[pos + 1 : slots_at], "little", signed=True)
+        if not -_FARTHEST_BASE <= base <= _FARTHEST_BASE:
+            return None
     return BINHead(db_id, node_id, ident, flags, prefix, count, level, max_entries, base, slots_at, expiration)
 
 
