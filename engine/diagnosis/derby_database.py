@@ -65,9 +65,7 @@ def diagnose_derby(directory: str, options: DiagnosisOptions) -> Diagnosis:
     loss = _loss(found)
     unknown = "a repair was interrupted; undo it first" if repairs.check_repairs(disk) else preview.unknown
     can_start, verdict = judge(reasons, loss, unknown)
-    not_checked = report.not_checked
-    if preview.not_tried:
-        not_checked = (f"recovery ({preview.not_tried})", *not_checked)
+    not_checked = ("recovery", *report.not_checked) if preview.unknown else report.not_checked
     last = DerbyLogFiles(database).numbers()[-1:]
     steps = derby_steps(
         StepFacts(
@@ -98,12 +96,10 @@ class _Preview(NamedTuple):
     Attributes:
         stops: the error at which Derby would stop too.
         unknown: why it is not known whether Derby would start.
-        not_tried: why this program did not recover it, although it reads the log.
     """
 
     stops: JetoolError | None = None
     unknown: str = ""
-    not_tried: str = ""
 
 
 def _previewed(disk: DiskStorage, found: DatabaseSurvey, report: DerbyReport, options: DiagnosisOptions) -> _Preview:
@@ -115,8 +111,8 @@ def _previewed(disk: DiskStorage, found: DatabaseSurvey, report: DerbyReport, op
             return _Preview(unknown=f"recovery stops, but Derby may open it with wrong contents: {error.what}")
         return _Preview(stops=error)
     except (RefusedError, StorageError, UnsupportedError) as error:
-        # Newer releases are read, and their log is checked, but not recovered by this program.
-        return _Preview(not_tried=error.what)
+        # The log of a newer release is checked, but this program does not recover it: it may lack what redo needs.
+        return _Preview(unknown=f"recovery could not be tried: {error.what}")
     return _Preview()
 
 

@@ -10,12 +10,14 @@ from typing import Final, NamedTuple
 from engine.diagnosis import rules
 from engine.diagnosis.record import FRONTEND, JOURNAL, LDAP, NO, NOSQL, UNKNOWN, Loss, Step
 from engine.errors import plural
+from engine.log.marker import MARKER
 from engine.verify import log_rules, repairs
 
 READS: Final = "reads only"
 # What the steps write stands beside the directory, under its name with these endings.
 COPY: Final = ".copy"
 SAVED: Final = ".saved"
+MARKER_ASIDE: Final = ".marker"
 _NEW_DIRECTORY: Final = "writes a new directory; the old one is only read"
 # Reasons that need the data to be saved first.
 _DAMAGED: Final = frozenset(
@@ -98,7 +100,7 @@ def _look_at_loss(facts: StepFacts, env: str) -> Iterator[Step]:
         yield Step(f"jetool info {env} --quick --fields restore_required", "why the marker was set", READS)
     if journals:
         yield Step(f"jetool journal show {env} {journals[0]}..", "read the journals that would be lost", READS)
-    elif loss.commits or loss.records:
+    elif facts.damage and (loss.commits or loss.records):
         yield Step(f"jetool dump-log {env} --from {facts.damage} --data", "read what stands after the damage", READS)
     if {log_rules.MISSING_NEEDED.code, log_rules.MISSING_UNKNOWN.code} & facts.codes:
         yield Step(f"jetool missing {env}", "list what stood only in the missing files", READS)
@@ -123,9 +125,10 @@ def _rescue(facts: StepFacts, env: str) -> Iterator[Step]:
             f"gives up {what}; their bytes are saved, and jetool undo {env} brings them back",
         )
     if log_rules.MARKER.code in facts.codes:
+        marker, aside = os.path.join(facts.path, MARKER), facts.path.rstrip("/") + MARKER_ASIDE
         yield Step(
-            f"rm {shlex.quote(os.path.join(facts.path, '7fffffff.jdb'))}",
-            "only when the cause was repaired: remove the marker",
+            f"mv {shlex.quote(marker)} {shlex.quote(aside)}",
+            "only when the cause was repaired: take the marker away",
             "JE opens a half-restored environment without a word",
         )
 
@@ -155,7 +158,7 @@ def _derby(facts: StepFacts) -> Iterator[Step]:
         return
     if rules.PERMISSIONS.code in facts.codes:
         yield from _of_machine(facts, database)
-    if not (facts.codes - {rules.PERMISSIONS.code} or loss.in_words()):
+    if not (facts.codes - {rules.PERMISSIONS.code} or loss.in_words() or facts.can_start == UNKNOWN):
         return
     yield copy_step(facts.path)
     yield Step(f"jetool verify {database}", "check every page of every table too", READS)

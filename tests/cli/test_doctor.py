@@ -18,9 +18,13 @@ from engine.contents.journals import journal_key
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.diagnosis import rules
+from engine.diagnosis.directory import diagnose
+from engine.diagnosis.record import JOURNAL, Loss, LostName
 from engine.storage import journal
 from engine.storage.disk import DiskStorage
+from jetool.commands.doctor.page import page
 from jetool.frame import cli, exits
+from jetool.output.shape import Style
 from tests.cli.derby_databases import FIVE, damage_cases, extract, state_of
 from tests.cli.derby_databases import damage as damage_derby
 from tests.cli.test_damaged_logs import WHOLE as WHOLE_LOG
@@ -506,8 +510,10 @@ def test_derby_beside_derby(case: dict[str, Any], tmp_path: Path) -> None:
     (found,) = run("doctor", database, "--json").json()["directories"]
     opens = case["expected"]["derby_opens"]
     if case["damage"] == "control files of a newer release":
-        # A newer Derby opens it.
-        assert found["can_start"] == "yes"
+        # A newer Derby opens it, but this program cannot try recovery.
+        assert found["can_start"] == "unknown"
+        assert "recovery could not be tried" in found["verdict"]
+        assert [step["command"].split()[0] for step in found["next"]] == ["cp", "jetool"]
     elif case["damage"] == "log file of the checkpoint is missing":
         # Derby opens it, with wrong contents.
         assert found["can_start"] == "unknown"
@@ -586,3 +592,21 @@ def test_steps_name_commands_and_options_that_exist(tmp_path: Path) -> None:
                 name = next(one for one in (" ".join(rest[:2]), rest[0]) if one in names)
                 help_text = run(*name.split(), "--help").text
                 assert {word for word in rest if word.startswith("--")} <= set(re.findall(r"--[a-z-]+", help_text))
+
+
+def test_lost_journals_are_merged_into_ranges_of_any_length() -> None:
+    """A destroyed range is as long as a key in the log says: it is not counted out."""
+    names = ("777", "12-9223372036854775807", "780-782", "10", "5-7", "6-8")
+    lost = [LostName(kind=JOURNAL, db=None, name=name, key=None, place=None, certain=True) for name in names]
+    whole = diagnose(str(GOLDEN / "je-17" / "txn-crash"))
+    text = page([whole._replace(loss=Loss(commits=6, names=tuple(lost)))], [], "yes, losing 6 commits", Style())
+    assert "journals: 5-8, 10, 12-9223372036854775807\n" in text
+
+
+def test_the_restore_marker_is_moved_not_deleted() -> None:
+    (found,) = run("doctor", GOLDEN / "je-17/restore-required", "--json").json()["directories"]
+    last = found["next"][-1]["command"].split()
+    assert last[0] == "mv"
+    assert last[1].endswith("/7fffffff.jdb")
+    assert last[2].endswith("restore-required.marker")
+    assert not any(step["command"].startswith("rm ") for step in found["next"])

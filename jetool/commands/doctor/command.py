@@ -72,7 +72,7 @@ def doctor(run: Run, env: str, more: tuple[str, ...], release: tuple[int, ...] |
     their UUID. Frontends are compared by their journals, other nodes by their streams.
 
     Without --je a release that fits the log is assumed. Permissions are judged for the owner of the newest log file.
-    Pages of Derby tables are checked only as far as recovery reads them. Nothing is locked, created or changed.
+    Pages of Derby tables are checked only as far as recovery reads them. Nothing is created or changed.
     """
     paths = list(dict.fromkeys(path for directory in (env, *more) for path in find_environments(directory)))
     if len(paths) > MOST_FOUND:

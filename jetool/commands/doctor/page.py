@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import pairwise
 from typing import Final
 
 from engine.diagnosis.nodes import START, NodeChoice
@@ -129,17 +128,19 @@ def _grouped(names: Iterable[LostName]) -> dict[tuple[str, str | None], list[Los
 
 def _ranges(names: Sequence[LostName]) -> list[str]:
     """Journal ids, consecutive ones as ranges: 777, 780-782."""
-    ids = sorted({number for one in names for number in _ids(one.name)})
-    starts = ids[:1] + [after for before, after in pairwise(ids) if after != before + 1]
-    ends = [before for before, after in pairwise(ids) if after != before + 1] + ids[-1:]
-    return [str(first) if first == last else f"{first}-{last}" for first, last in zip(starts, ends, strict=True)]
+    # Merged without counting them out: a destroyed range is as long as a key in the log says.
+    merged: list[tuple[int, int]] = []
+    for begin, end in sorted(_ids(one.name) for one in names):
+        if merged and begin <= merged[-1][1] + 1:
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((begin, end))
+    return [str(begin) if begin == end else f"{begin}-{end}" for begin, end in merged]
 
 
-def _ids(name: str) -> range:
+def _ids(name: str) -> tuple[int, int]:
     first, _, last = name.partition("-")
-    # A destroyed range may be as long as a hostile key says; its ends are enough.
-    begin, end = int(first), int(last or first)
-    return range(begin, end + 1) if end - begin < 1 << 16 else range(begin, begin + 1)
+    return int(first), int(last or first)
 
 
 def _steps(steps: Sequence[Step]) -> Iterator[str]:
