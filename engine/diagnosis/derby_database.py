@@ -79,13 +79,14 @@ def diagnose_derby(directory: str, options: DiagnosisOptions) -> Diagnosis:
         )
     )
     return Diagnosis(
-        path=directory,
+        directory=directory,
         identity=_identity(database, found),
         can_start=can_start,
         verdict=verdict,
+        journals=None,
         reasons=reasons,
         loss=loss,
-        steps=steps,
+        next=steps,
         not_checked=not_checked,
     )
 
@@ -186,24 +187,26 @@ def _identity(database: DerbyDatabase, found: DatabaseSurvey | None) -> Identity
         group=None,
         group_uuid=None,
         members=(),
-        versions=(LogVersionSpan(release, numbers[0], numbers[-1]),) if release and numbers else (),
+        versions=(LogVersionSpan(version=release, first_file=numbers[0], last_file=numbers[-1]),)
+        if release and numbers
+        else (),
         release=f"Derby {release} and later" if release else "",
         files=len(numbers) + len(sizes),
-        size_bytes=sum(log.size(number) for number in numbers)
-        + sum(one.size_bytes for one in sizes if one is not None),
+        bytes=sum(log.size(number) for number in numbers) + sum(one.size_bytes for one in sizes if one is not None),
         last_time=None,
     )
 
 
 def _unsupported(database: DerbyDatabase, error: UnsupportedError) -> Diagnosis:
     return Diagnosis(
-        path=database.storage.root,
+        directory=database.storage.root,
         identity=_identity(database, None),
         can_start="unknown",
         verdict=f"cannot be judged: {error.what}",
+        journals=None,
         reasons=(),
         loss=_NOTHING_LOST,
-        steps=(),
+        next=(),
         not_checked=("the log and the pages",),
-        is_supported=False,
+        supported=False,
     )

@@ -28,6 +28,7 @@ from engine.diagnosis.record import (
     Loss,
     LostName,
     Reason,
+    RecoveredJournals,
     judge,
 )
 from engine.diagnosis.rules import reason
@@ -125,9 +126,9 @@ class _Examination:
         if preview.problem:
             not_checked = (f"opening for writing ({preview.problem})", *not_checked)
         frontend = app.frontend
-        ids = None
+        journals = None
         if frontend is not None and frontend.first is not None and frontend.last is not None:
-            ids = frontend.first, frontend.last
+            journals = RecoveredJournals(first=frontend.first, last=frontend.last)
         identity = self._identity()
         steps = steps_for(
             StepFacts(
@@ -141,16 +142,16 @@ class _Examination:
             )
         )
         return Diagnosis(
-            path=self._disk.root,
+            directory=self._disk.root,
             identity=identity,
             can_start=can_start,
             verdict=verdict,
             reasons=reasons,
             loss=loss,
-            steps=steps,
+            next=steps,
             not_checked=not_checked,
-            is_supported=self._supported,
-            journals=ids,
+            supported=self._supported,
+            journals=journals,
         )
 
     def _look(self) -> Survey | None:
@@ -255,7 +256,7 @@ class _Examination:
             records=preview.records,
             cut_bytes=tail.given_up_bytes if tail is not None else 0,
             broken=self._app.broken if commits else 0,
-            evidence=tail.after.in_words() if tail is not None and commits else "",
+            evidence=tail.after.in_words() if tail is not None and commits else None,
             gone=gone,
             names=tuple(names[: losses.MOST_NAMES]),
             unnamed=max(len(names) - losses.MOST_NAMES, 0),
@@ -292,10 +293,13 @@ class _Examination:
             group=app.group,
             group_uuid=app.group_uuid,
             members=members,
-            versions=tuple(LogVersionSpan(str(one.version), one.first_file, one.last_file) for one in versions),
+            versions=tuple(
+                LogVersionSpan(version=str(one.version), first_file=one.first_file, last_file=one.last_file)
+                for one in versions
+            ),
             release=f"JE {JE_RELEASES[versions[-1].version]} and later" if versions else "",
             files=len(files),
-            size_bytes=sum(file.size_bytes for file in files),
+            bytes=sum(file.size_bytes for file in files),
             last_time=(self._survey.last_time or None) if self._survey is not None else None,
         )
 

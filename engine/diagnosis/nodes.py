@@ -13,7 +13,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
@@ -22,6 +22,7 @@ from engine.diagnosis.record import FRONTEND, NO, Diagnosis, Step
 from engine.diagnosis.steps import READS
 from engine.errors import JetoolError
 from engine.events import SILENT, Listener
+from engine.fields import Choices, Int, Text, record
 from engine.format.stream_facts import StreamFacts
 from engine.inspect.log_stream import read_stream
 from engine.journals.compare import NodeJournals, NodeStanding, compare_nodes
@@ -47,41 +48,29 @@ STREAM: Final = "stream"
 BASES: Final = (JOURNALS, STREAM)
 
 
+@record()
 class NodeRank(NamedTuple):
-    """A node compared with the one to start from.
+    """A node compared with the one to start from."""
 
-    Attributes:
-        standing: of ``STANDINGS``.
-        last: its last journal, or the VLSN of its last transaction; None if it was not read.
-        behind: journals, or transactions, that the one to start from has and this one lacks.
-        own: those that only this one has: they are lost, so look at them first.
-    """
-
-    path: str
-    node: str | None
-    standing: str
-    last: int | None
-    behind: int
-    own: int
+    directory: Annotated[Text, "its directory"]
+    node: Annotated[Text | None, "its name"]
+    standing: Annotated[Text, "compared with the one to start from", Choices(STANDINGS)]
+    last: Annotated[Int | None, "its last journal, or the VLSN of its last transaction; null if it was not read"]
+    behind: Annotated[Int, "journals or transactions that it lacks"]
+    own: Annotated[Int, "those that only this one has, which are lost"]
 
 
+@record()
 class NodeChoice(NamedTuple):
-    """The nodes of one group.
+    """Nodes of one group."""
 
-    Attributes:
-        basis: of ``BASES``.
-        start: the directory to start from; None if none can start.
-        problem: why they were not compared; empty if they were.
-        steps: the commands that show the differences.
-    """
-
-    group: str
-    group_uuid: str
-    basis: str
-    start: str | None
-    ranks: tuple[NodeRank, ...]
-    problem: str
-    steps: tuple[Step, ...]
+    group: Annotated[Text, "name of the group"]
+    uuid: Annotated[Text, "its identity; groups are told apart by it"]
+    basis: Annotated[Text, "what was compared", Choices(BASES)]
+    start: Annotated[Text | None, "the directory to start from; null when none can start"]
+    nodes: Annotated[tuple[NodeRank, ...], "the nodes"]
+    problem: Annotated[Text | None, "why they were not compared; null when they were"]
+    next: Annotated[tuple[Step, ...], "commands that show the differences"]
 
 
 def choose_nodes(found: Sequence[Diagnosis], listener: Listener = SILENT) -> list[NodeChoice]:
@@ -98,7 +87,7 @@ def _choice(group: str, group_uuid: str, nodes: list[Diagnosis], listener: Liste
     basis = JOURNALS if all(one.identity.application == FRONTEND for one in nodes) else STREAM
     start: str | None = None
     ranks: list[NodeRank] = []
-    problem = ""
+    problem: str | None = None
     try:
         if able:
             start, ranks = (_by_journals if basis == JOURNALS else _by_stream)(able, listener)
@@ -106,15 +95,15 @@ def _choice(group: str, group_uuid: str, nodes: list[Diagnosis], listener: Liste
         problem = str(error)
         ranks = [_rank(one, NOT_COMPARED) for one in able]
     ranks += [_rank(one, CANNOT_START) for one in nodes if one.can_start == NO]
-    order = [one.path for one in nodes]
+    order = [one.directory for one in nodes]
     return NodeChoice(
         group=group,
-        group_uuid=group_uuid,
+        uuid=group_uuid,
         basis=basis,
         start=start,
-        ranks=tuple(sorted(ranks, key=lambda one: order.index(one.path))),
+        nodes=tuple(sorted(ranks, key=lambda one: order.index(one.directory))),
         problem=problem,
-        steps=tuple(_steps(basis, start, [one.path for one in ranks if one.standing in _DIFFERENT])),
+        next=tuple(_steps(basis, start, [one.directory for one in ranks if one.standing in _DIFFERENT])),
     )
 
 
@@ -124,28 +113,30 @@ def _steps(basis: str, start: str | None, different: list[str]) -> Iterator[Step
     if basis == JOURNALS:
         paths = " ".join(map(shlex.quote, (start, *different)))
         purpose = "the journals that only one of them has, and the procedure of the vendor, step by step"
-        yield Step(f"jetool journal compare {paths}", purpose, READS)
+        yield Step(command=f"jetool journal compare {paths}", purpose=purpose, risk=READS)
         return
     for path in different:
         command = f"jetool diff {shlex.quote(start)} {shlex.quote(path)}"
-        yield Step(command, "the first difference, and what each has that the other lacks", READS)
+        yield Step(command=command, purpose="the first difference, and what each has that the other lacks", risk=READS)
 
 
 def _rank(one: Diagnosis, standing: str, last: int | None = None, behind: int = 0, own: int = 0) -> NodeRank:
-    return NodeRank(path=one.path, node=one.identity.node, standing=standing, last=last, behind=behind, own=own)
+    return NodeRank(
+        directory=one.directory, node=one.identity.node, standing=standing, last=last, behind=behind, own=own
+    )
 
 
 def _by_journals(nodes: list[Diagnosis], listener: Listener) -> tuple[str, list[NodeRank]]:
     with ExitStack() as stack:
         sides = []
         for one in nodes:
-            env = stack.enter_context(Environment(one.path, EnvironmentConfig(read_only=True), listener))
+            env = stack.enter_context(Environment(one.directory, EnvironmentConfig(read_only=True), listener))
             own = read_extents(env)[0]
-            files = read_metadata(DiskStorage(image_directory(one.path)))
+            files = read_metadata(DiskStorage(image_directory(one.directory)))
             first = own.first or 0
             sides.append(
                 NodeJournals(
-                    name=one.path,
+                    name=one.directory,
                     reader=JournalReader(env, own),
                     first=first,
                     last=own.last if own.last is not None else first - 1,
@@ -158,7 +149,7 @@ def _by_journals(nodes: list[Diagnosis], listener: Listener) -> tuple[str, list[
     for side in found.nodes:
         standing = START if side.node == found.start else _journal_standing(side)
         ranks.append(_rank(nodes[side.node], standing, sides[side.node].last, side.behind, side.own))
-    return nodes[found.start].path, ranks
+    return nodes[found.start].directory, ranks
 
 
 def _journal_standing(one: NodeStanding) -> str:
@@ -173,7 +164,7 @@ def _by_stream(nodes: list[Diagnosis], listener: Listener) -> tuple[str, list[No
     facts = []
     for done, one in enumerate(nodes):
         listener.step("streams", done, len(nodes))
-        disk = DiskStorage(one.path)
+        disk = DiskStorage(one.directory)
         facts.append(read_stream(disk, list_log_files(disk)).facts)
     start = max(range(len(nodes)), key=lambda at: _election(facts[at]))
     ranks = []
@@ -185,7 +176,7 @@ def _by_stream(nodes: list[Diagnosis], listener: Listener) -> tuple[str, list[No
         standing = {IDENTICAL: SAME, IN_STEP: SAME, AHEAD: IS_AHEAD, BEHIND: IS_BEHIND}.get(found.relation, FORKED)
         behind, own = found.other_surplus.ended, found.surplus.ended
         ranks.append(_rank(one, standing, _election(mine)[1], behind, own))
-    return nodes[start].path, ranks
+    return nodes[start].directory, ranks
 
 
 def _election(facts: StreamFacts) -> tuple[int, int]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from engine.errors import plural
 from engine.events import SILENT, Listener
-from engine.verify.report import ERROR
+from engine.fields import Bool, Choices, Int, Key, SizeBytes, Text, Time, record
+from engine.verify.report import ERROR, NOTE, WARNING
 
 # Answers to "can it start here".
 YES: Final = "yes"
@@ -49,107 +50,71 @@ class DiagnosisOptions(NamedTuple):
 DEFAULT_OPTIONS: Final = DiagnosisOptions()
 
 
+@record()
 class LogVersionSpan(NamedTuple):
-    """Consecutive log files of one version; for Derby the release is the version."""
+    """Consecutive log files of one version."""
 
-    version: str
-    first_file: int
-    last_file: int
+    version: Annotated[Text, "the log version; for Derby the release"]
+    first_file: Annotated[Int, "number of the first file"]
+    last_file: Annotated[Int, "number of the last one"]
 
 
+@record()
 class Identity(NamedTuple):
-    """What a directory is.
+    """What a directory is."""
 
-    Attributes:
-        application: of ``APPLICATIONS``.
-        title: the application in words.
-        node: name of the node; None if nothing says it.
-        role: of a frontend: FOLLOWER or OBSERVER.
-        group, group_uuid: the replication group; None without one.
-        members: names of its members.
-        versions: log versions, in the order of the files.
-        release: the releases that write the newest of these versions, in words.
-        files, size_bytes: log files, and their size; for Derby the containers too.
-        last_time: when the last transaction ended, ms since 1970; None if the end of the log does not say.
-    """
-
-    application: str
-    title: str
-    node: str | None
-    role: str | None
-    group: str | None
-    group_uuid: str | None
-    members: tuple[str, ...]
-    versions: tuple[LogVersionSpan, ...]
-    release: str
-    files: int
-    size_bytes: int
-    last_time: int | None
+    application: Annotated[Text, "kind of application", Choices(APPLICATIONS)]
+    title: Annotated[Text, "the application in words"]
+    node: Annotated[Text | None, "name of the node; null if nothing says it"]
+    role: Annotated[Text | None, "of a frontend: FOLLOWER or OBSERVER"]
+    group: Annotated[Text | None, "replication group"]
+    group_uuid: Annotated[Text | None, "its identity"]
+    members: Annotated[tuple[Text, ...], "its members"]
+    versions: Annotated[tuple[LogVersionSpan, ...], "log versions, in the order of the files"]
+    release: Annotated[Text, "releases that write the newest of them"]
+    files: Annotated[Int, "log files; for Derby containers too"]
+    bytes: Annotated[SizeBytes, "their size"]
+    last_time: Annotated[Time | None, "when the last transaction ended; null if the end of the log does not say"]
 
 
+@record()
 class Reason(NamedTuple):
-    """Something that an operator has to know before starting the application.
+    """Something to know before starting the application."""
 
-    Attributes:
-        code: permanent; of ``engine.diagnosis.rules`` or of ``verify``.
-        severity: error, warning or note.
-        stops: JE, Derby or the application would not start.
-        text: what is wrong.
-        place: an LSN or an instant as text; None if it has none.
-    """
-
-    code: str
-    severity: str
-    stops: bool
-    text: str
-    consequence: str
-    remedy: str
-    file: str | None
-    place: str | None
+    code: Annotated[Text, "permanent code: START for what doctor finds itself, others as in verify"]
+    severity: Annotated[Text, "error: exit code 1", Choices((ERROR, WARNING, NOTE))]
+    stops: Annotated[Bool, "it keeps JE, Derby or the application from starting"]
+    text: Annotated[Text, "what is wrong"]
+    file: Annotated[Text | None, "file concerned, below the directory"]
+    place: Annotated[Text | None, "LSN or instant"]
+    consequence: Annotated[Text, "what it means"]
+    remedy: Annotated[Text, "what to do"]
 
 
+@record()
 class LostName(NamedTuple):
-    """Something that would be lost.
+    """Something that starting loses, or that damage has destroyed."""
 
-    Attributes:
-        kind: of ``LOST_KINDS``.
-        db: its database; None if it has none.
-        name: for people.
-        key: its key in the log; None if it has none.
-        place: where it stands in the log; None if that is not known.
-        certain: False: it is lost only if the damaged bytes were its Commit.
-    """
-
-    kind: str
-    db: str | None
-    name: str
-    key: bytes | None
-    place: str | None
-    certain: bool
+    kind: Annotated[Text, "what it is", Choices(LOST_KINDS)]
+    db: Annotated[Text | None, "its database"]
+    name: Annotated[Text, "journal id or ids, DN, key, range of keys, or transaction"]
+    key: Annotated[Key | None, "its key in the log"]
+    place: Annotated[Text | None, "where it stands in the log"]
+    certain: Annotated[Bool, "false: lost only if the damaged bytes were its Commit"]
 
 
+@record()
 class Loss(NamedTuple):
-    """What would be lost by starting.
+    """What starting loses."""
 
-    Attributes:
-        commits: committed transactions after damage, which opening cuts off.
-        records: records outside transactions after damage.
-        cut_bytes: bytes after the end of the log.
-        broken: how many of the commits have a record in the damaged bytes, which cannot be named.
-        evidence: whether these commits had been durable, in words; empty without commits.
-        gone: records that damage or missing files have already destroyed, as far as they are named.
-        names: the first ones, by name.
-        unnamed: how many more there are.
-    """
-
-    commits: int = 0
-    records: int = 0
-    cut_bytes: int = 0
-    broken: int = 0
-    evidence: str = ""
-    gone: int = 0
-    names: tuple[LostName, ...] = ()
-    unnamed: int = 0
+    commits: Annotated[Int, "committed transactions after damage, which opening cuts off"] = 0
+    records: Annotated[Int, "records outside transactions after damage"] = 0
+    cut_bytes: Annotated[SizeBytes, "bytes after the end of the log"] = 0
+    broken: Annotated[Int, "of these commits: those with a record in the damaged bytes, which cannot be named"] = 0
+    evidence: Annotated[Text | None, "whether these commits had been durable"] = None
+    gone: Annotated[Int, "records that damage or missing files have already destroyed, about"] = 0
+    names: Annotated[tuple[LostName, ...], "what is lost, by name; the first thousand"] = ()
+    unnamed: Annotated[Int, "how many more there are"] = 0
 
     def in_words(self) -> str:
         """What is lost, for the verdict; empty if nothing is."""
@@ -163,36 +128,37 @@ class Loss(NamedTuple):
         return " and ".join(parts)
 
 
+@record()
 class Step(NamedTuple):
-    """A command to run next: the command line, what it is for, and what it risks."""
+    """A command to run."""
 
-    command: str
-    purpose: str
-    risk: str
+    command: Annotated[Text, "the command line, with real paths"]
+    purpose: Annotated[Text, "what it is for"]
+    risk: Annotated[Text, "what it changes or risks"]
 
 
+@record()
+class RecoveredJournals(NamedTuple):
+    """Journals of a frontend that recovery reads."""
+
+    first: Annotated[Int, "first id"]
+    last: Annotated[Int, "last id"]
+
+
+@record()
 class Diagnosis(NamedTuple):
-    """The answers about one directory.
+    """The answers about one directory."""
 
-    Attributes:
-        path: the environment or the database.
-        can_start: of ``ANSWERS``.
-        verdict: the answer in words, such as ``yes, losing 10 commits``.
-        not_checked: what was not looked at.
-        is_supported: False: a format that this program does not read.
-        journals: first and last journal id of a frontend; None for others.
-    """
-
-    path: str
-    identity: Identity
-    can_start: str
-    verdict: str
-    reasons: tuple[Reason, ...]
-    loss: Loss
-    steps: tuple[Step, ...]
-    not_checked: tuple[str, ...]
-    is_supported: bool = True
-    journals: tuple[int, int] | None = None
+    directory: Annotated[Text, "the environment or database"]
+    can_start: Annotated[Text, "whether its application would start here", Choices(ANSWERS)]
+    verdict: Annotated[Text, "the same in words, such as: yes, losing 10 commits"]
+    identity: Annotated[Identity, "what it is"]
+    journals: Annotated[RecoveredJournals | None, "journals of a frontend that recovery reads"]
+    reasons: Annotated[tuple[Reason, ...], "what to know before starting it"]
+    loss: Annotated[Loss, "what starting loses"]
+    next: Annotated[tuple[Step, ...], "what to run next, in order"]
+    not_checked: Annotated[tuple[Text, ...], "what was not checked"]
+    supported: Annotated[Bool, "false: a format that this program does not read"] = True
 
     @property
     def is_clean(self) -> bool:

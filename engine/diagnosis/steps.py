@@ -52,13 +52,17 @@ def steps_for(facts: StepFacts) -> tuple[Step, ...]:
 def _steps(facts: StepFacts) -> Iterator[Step]:
     codes, env = facts.codes, shlex.quote(facts.path)
     if rules.LOCKED.code in codes:
-        yield Step(f"jetool info {env} --quick", "look again after that process was stopped", READS)
+        yield Step(
+            command=f"jetool info {env} --quick", purpose="look again after that process was stopped", risk=READS
+        )
         return
     if repairs.RULE.code in codes:
-        yield Step(f"jetool undo {env}", "take the interrupted repair back", "restores the saved bytes")
+        yield Step(
+            command=f"jetool undo {env}", purpose="take the interrupted repair back", risk="restores the saved bytes"
+        )
         return
     if facts.can_start == UNKNOWN:
-        yield Step(f"jetool verify {env}", "what cannot be read", READS)
+        yield Step(command=f"jetool verify {env}", purpose="what cannot be read", risk=READS)
         return
     yield from _of_machine(facts, env)
     damaged = facts.can_start == NO and _DAMAGED & codes
@@ -74,7 +78,11 @@ def _steps(facts: StepFacts) -> Iterator[Step]:
 def copy_step(path: str) -> Step:
     """Copying the directory, before anything writes to it."""
     target = shlex.quote(path.rstrip("/") + COPY)
-    return Step(f"cp -a {shlex.quote(path)} {target}", "keep the files as they are now", "takes as much room again")
+    return Step(
+        command=f"cp -a {shlex.quote(path)} {target}",
+        purpose="keep the files as they are now",
+        risk="takes as much room again",
+    )
 
 
 def _of_machine(facts: StepFacts, env: str) -> Iterator[Step]:
@@ -82,30 +90,52 @@ def _of_machine(facts: StepFacts, env: str) -> Iterator[Step]:
     codes = facts.codes
     if rules.PERMISSIONS.code in codes:
         last = shlex.quote(os.path.join(facts.path, facts.last_file))
-        yield Step(f"chown -R --reference={last} {env}", "give the files to the owner of the log", "changes owners")
-        yield Step(f"chmod -R u+rwX {env}", "let the owner read and write them", "changes permissions")
-    if rules.DISK.code in codes:
-        yield Step(f"jetool space {env} --why", "what takes the room, and why it is kept", READS)
         yield Step(
-            f"jetool clean {env}", "give room back while the application is stopped", "deletes cleaned log files"
+            command=f"chown -R --reference={last} {env}",
+            purpose="give the files to the owner of the log",
+            risk="changes owners",
+        )
+        yield Step(
+            command=f"chmod -R u+rwX {env}", purpose="let the owner read and write them", risk="changes permissions"
+        )
+    if rules.DISK.code in codes:
+        yield Step(command=f"jetool space {env} --why", purpose="what takes the room, and why it is kept", risk=READS)
+        yield Step(
+            command=f"jetool clean {env}",
+            purpose="give room back while the application is stopped",
+            risk="deletes cleaned log files",
         )
     if rules.OLDER_LOG.code in codes or any(code.startswith("JE-OPEN") for code in codes):
-        yield Step(f"jetool recover {env}", "convert duplicates and deltas of JE 3 and 4", "jetool undo takes it back")
+        yield Step(
+            command=f"jetool recover {env}",
+            purpose="convert duplicates and deltas of JE 3 and 4",
+            risk="jetool undo takes it back",
+        )
 
 
 def _look_at_loss(facts: StepFacts, env: str) -> Iterator[Step]:
     names, loss = facts.loss.names, facts.loss
     journals = [one.name.partition("-")[0] for one in names if one.kind == JOURNAL]
     if log_rules.MARKER.code in facts.codes:
-        yield Step(f"jetool info {env} --quick --fields restore_required", "why the marker was set", READS)
+        yield Step(
+            command=f"jetool info {env} --quick --fields restore_required", purpose="why the marker was set", risk=READS
+        )
     if journals:
-        yield Step(f"jetool journal show {env} {journals[0]}..", "read the journals that would be lost", READS)
+        yield Step(
+            command=f"jetool journal show {env} {journals[0]}..",
+            purpose="read the journals that would be lost",
+            risk=READS,
+        )
     elif facts.damage and (loss.commits or loss.records):
-        yield Step(f"jetool dump-log {env} --from {facts.damage} --data", "read what stands after the damage", READS)
+        yield Step(
+            command=f"jetool dump-log {env} --from {facts.damage} --data",
+            purpose="read what stands after the damage",
+            risk=READS,
+        )
     if {log_rules.MISSING_NEEDED.code, log_rules.MISSING_UNKNOWN.code} & facts.codes:
-        yield Step(f"jetool missing {env}", "list what stood only in the missing files", READS)
+        yield Step(command=f"jetool missing {env}", purpose="list what stood only in the missing files", risk=READS)
     elif not loss.commits:
-        yield Step(f"jetool verify {env} --data", "name every record that cannot be read", READS)
+        yield Step(command=f"jetool verify {env} --data", purpose="name every record that cannot be read", risk=READS)
 
 
 def _rescue(facts: StepFacts, env: str) -> Iterator[Step]:
@@ -113,23 +143,23 @@ def _rescue(facts: StepFacts, env: str) -> Iterator[Step]:
     saved = shlex.quote(facts.path.rstrip("/") + SAVED)
     form = _SAVED_AS.get(facts.application, "")
     yield Step(
-        f"jetool salvage {env} --to {saved}{form}",
-        "save the newest committed version of every record, if there is neither a backup nor a replica",
-        _NEW_DIRECTORY,
+        command=f"jetool salvage {env} --to {saved}{form}",
+        purpose="save the newest committed version of every record, if there is neither a backup nor a replica",
+        risk=_NEW_DIRECTORY,
     )
     if loss.commits or loss.records or rules.HALTS.code in facts.codes:
         what = loss.in_words() or "the commits after the damage"
         yield Step(
-            f"jetool recover {env} --accept-loss",
-            "open the log without them, as JE does silently",
-            f"gives up {what}; their bytes are saved, and jetool undo {env} brings them back",
+            command=f"jetool recover {env} --accept-loss",
+            purpose="open the log without them, as JE does silently",
+            risk=f"gives up {what}; their bytes are saved, and jetool undo {env} brings them back",
         )
     if log_rules.MARKER.code in facts.codes:
         marker, aside = os.path.join(facts.path, MARKER), facts.path.rstrip("/") + MARKER_ASIDE
         yield Step(
-            f"mv {shlex.quote(marker)} {shlex.quote(aside)}",
-            "only when the cause was repaired: take the marker away",
-            "JE opens a half-restored environment without a word",
+            command=f"mv {shlex.quote(marker)} {shlex.quote(aside)}",
+            purpose="only when the cause was repaired: take the marker away",
+            risk="JE opens a half-restored environment without a word",
         )
 
 
@@ -137,10 +167,14 @@ def _of_frontend(facts: StepFacts, env: str) -> Iterator[Step]:
     codes = facts.codes
     if {rules.NOT_MEMBER.code, rules.WRONG_ROLE.code, rules.NO_ROLE.code} & codes:
         role = shlex.quote(os.path.join(os.path.dirname(facts.path.rstrip("/")), "image", "ROLE"))
-        yield Step(f"jetool group show {env}", "the members, as the group knows them", READS)
-        yield Step(f"cat {role}", "the node that this directory takes itself for", READS)
+        yield Step(command=f"jetool group show {env}", purpose="the members, as the group knows them", risk=READS)
+        yield Step(command=f"cat {role}", purpose="the node that this directory takes itself for", risk=READS)
     if rules.REPLAY_STOPS.code in codes:
-        yield Step(f"jetool journal check {env}", "every journal that stops the frontend, and what to do", READS)
+        yield Step(
+            command=f"jetool journal check {env}",
+            purpose="every journal that stops the frontend, and what to do",
+            risk=READS,
+        )
 
 
 def derby_steps(facts: StepFacts) -> tuple[Step, ...]:
@@ -151,23 +185,30 @@ def derby_steps(facts: StepFacts) -> tuple[Step, ...]:
 def _derby(facts: StepFacts) -> Iterator[Step]:
     database, loss = shlex.quote(facts.path), facts.loss
     if rules.LOCKED.code in facts.codes:
-        yield Step(f"jetool info {database}", "look again after that process was stopped", READS)
+        yield Step(command=f"jetool info {database}", purpose="look again after that process was stopped", risk=READS)
         return
     if "DRB-REPAIR-001" in facts.codes:
-        yield Step(f"jetool undo {database}", "take the interrupted repair back", "restores the saved bytes")
+        yield Step(
+            command=f"jetool undo {database}",
+            purpose="take the interrupted repair back",
+            risk="restores the saved bytes",
+        )
         return
     if rules.PERMISSIONS.code in facts.codes:
         yield from _of_machine(facts, database)
     if not (facts.codes - {rules.PERMISSIONS.code} or loss.in_words() or facts.can_start == UNKNOWN):
         return
     yield copy_step(facts.path)
-    yield Step(f"jetool verify {database}", "check every page of every table too", READS)
+    yield Step(command=f"jetool verify {database}", purpose="check every page of every table too", risk=READS)
     if loss.commits:
-        yield Step(f"jetool dump-log {database}", "read the log, with what stands after its end", READS)
         yield Step(
-            f"jetool recover {database} --accept-loss",
-            "start without them, as Derby does silently",
-            f"gives up {plural(loss.commits, 'commit')}; the bytes are saved, and jetool undo {database} restores them",
+            command=f"jetool dump-log {database}", purpose="read the log, with what stands after its end", risk=READS
+        )
+        yield Step(
+            command=f"jetool recover {database} --accept-loss",
+            purpose="start without them, as Derby does silently",
+            risk=f"gives up {plural(loss.commits, 'commit')}; the bytes are saved, and "
+            f"jetool undo {database} restores them",
         )
     elif facts.can_start == NO:
-        yield Step(f"jetool recover {database} -n", "what recovery needs and does not find", READS)
+        yield Step(command=f"jetool recover {database} -n", purpose="what recovery needs and does not find", risk=READS)

@@ -22,7 +22,7 @@ from engine.diagnosis.directory import diagnose
 from engine.diagnosis.record import JOURNAL, Loss, LostName
 from engine.storage import journal
 from engine.storage.disk import DiskStorage
-from jetool.commands.doctor.page import page
+from jetool.commands.doctor.page import DoctorReport, page
 from jetool.frame import cli, exits
 from jetool.output.shape import Style
 from tests.cli.derby_databases import FIVE, damage_cases, extract, state_of
@@ -599,7 +599,9 @@ def test_lost_journals_are_merged_into_ranges_of_any_length() -> None:
     names = ("777", "12-9223372036854775807", "780-782", "10", "5-7", "6-8")
     lost = [LostName(kind=JOURNAL, db=None, name=name, key=None, place=None, certain=True) for name in names]
     whole = diagnose(str(GOLDEN / "je-17" / "txn-crash"))
-    text = page([whole._replace(loss=Loss(commits=6, names=tuple(lost)))], [], "yes, losing 6 commits", Style())
+    lossy = whole._replace(loss=Loss(commits=6, names=tuple(lost)))
+    report = DoctorReport(verdict="yes, losing 6 commits", directories=[lossy], groups=[])
+    text = page(report, Style())
     assert "journals: 5-8, 10, 12-9223372036854775807\n" in text
 
 

@@ -13,8 +13,7 @@ from engine.diagnosis.nodes import NodeChoice, choose_nodes
 from engine.diagnosis.record import UNKNOWN, YES, Diagnosis, DiagnosisOptions
 from engine.errors import UsageError, plural
 from engine.verify.report import ERROR
-from jetool.commands.doctor.page import page
-from jetool.commands.doctor.rows import DoctorReport, directory_of, group_of
+from jetool.commands.doctor.page import DoctorReport, page
 from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment_or
 from jetool.frame.options import Run
@@ -85,17 +84,11 @@ def doctor(run: Run, env: str, more: tuple[str, ...], release: tuple[int, ...] |
     options = DiagnosisOptions(je_release=release, jobs=run.jobs, listener=run.listener)
     found = [diagnose(path, options) for path in paths]
     groups = choose_nodes(found, run.listener)
-    verdict = _verdict(found, groups)
+    report = DoctorReport(verdict=_verdict(found, groups), directories=found, groups=groups)
     if run.out.format == "text" and run.out.selected is None:
-        run.out.text(page(found, groups, verdict, run.out.style))
+        run.out.text(page(report, run.out.style))
     else:
-        run.out.document(
-            DoctorReport(
-                verdict=verdict,
-                directories=[directory_of(one) for one in found],
-                groups=[group_of(one) for one in groups],
-            )
-        )
+        run.out.document(report)
     return _code(found)
 
 
@@ -111,7 +104,7 @@ def _verdict(found: Sequence[Diagnosis], groups: Sequence[NodeChoice]) -> str:
 
 def _code(found: Sequence[Diagnosis]) -> int:
     """The exit code, as that of ``verify``."""
-    if all(not one.is_supported for one in found):
+    if all(not one.supported for one in found):
         return exits.UNSUPPORTED
     codes = []
     for one in found:

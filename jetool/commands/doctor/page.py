@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final
+from typing import Annotated, Final, NamedTuple
 
 from engine.diagnosis.nodes import START, NodeChoice
 from engine.diagnosis.record import DATABASE, DN, JOURNAL, KEY, YES, Diagnosis, Identity, LostName, Step
 from engine.errors import plural
+from engine.fields import Text, record
 from engine.verify.report import NOTE
 from jetool.output.shape import Style, to_text
 from jetool.output.text import fold, heading
@@ -22,12 +23,22 @@ _COMMAND: Final = re.compile(r"  \d+\. ")
 _KINDS: Final = {DN: "DN"}
 
 
-def page(found: Sequence[Diagnosis], groups: Sequence[NodeChoice], verdict: str, style: Style) -> str:
+@record("doctor")
+class DoctorReport(NamedTuple):
+    """Directories, what each is, and whether it can start."""
+
+    verdict: Annotated[Text, "one line: of the directory, or of all of them"]
+    directories: Annotated[Sequence[Diagnosis], "the directories, in the order of their paths"]
+    groups: Annotated[Sequence[NodeChoice], "groups with several nodes among them"]
+
+
+def page(report: DoctorReport, style: Style) -> str:
     """The whole text. With one directory its first line is the verdict."""
-    lines = [f"can start: {_clean(verdict)}" if len(found) == 1 else _clean(verdict)]
+    found = report.directories
+    lines = [f"can start: {_clean(report.verdict)}" if len(found) == 1 else _clean(report.verdict)]
     if len(found) > 1:
-        lines += [f"  {_clean(one.path)}: can start: {_clean(one.verdict)}" for one in found]
-    for group in groups:
+        lines += [f"  {_clean(one.directory)}: can start: {_clean(one.verdict)}" for one in found]
+    for group in report.groups:
         lines += ["", *_group(group, style)]
     for one in found:
         lines += ["", *_directory(one, style)]
@@ -50,7 +61,7 @@ def _line(label: str, text: str) -> str:
 
 
 def _directory(one: Diagnosis, style: Style) -> Iterator[str]:
-    yield heading(_clean(one.path), style)
+    yield heading(_clean(one.directory), style)
     yield from _identity(one, style)
     told = [reason for reason in one.reasons if reason.severity != NOTE]
     notes = [reason for reason in one.reasons if reason.severity == NOTE]
@@ -69,9 +80,9 @@ def _directory(one: Diagnosis, style: Style) -> Iterator[str]:
         yield heading("lost by starting it" if one.can_start == YES else "lost", style)
         yield from _loss(one)
     yield heading("next", style)
-    if not one.steps:
+    if not one.next:
         yield "  nothing: start it" if one.is_clean else "  see the remedies above"
-    yield from _steps(one.steps)
+    yield from _steps(one.next)
     if one.not_checked:
         yield _line("not checked", _clean(", ".join(one.not_checked)))
 
@@ -86,11 +97,11 @@ def _identity(one: Diagnosis, style: Style) -> Iterator[str]:
         yield _line("group", _clean(f"{found.group} {found.group_uuid}{members}"))
     yield _line("log", _log(found, style))
     if one.journals is not None:
-        yield _line("journals", f"{one.journals[0]} to {one.journals[1]}")
+        yield _line("journals", f"{one.journals.first} to {one.journals.last}")
 
 
 def _log(found: Identity, style: Style) -> str:
-    parts = [plural(found.files, "file"), to_text("size_bytes", found.size_bytes, style)]
+    parts = [plural(found.files, "file"), to_text("size_bytes", found.bytes, style)]
     if found.versions:
         versions = ", ".join(dict.fromkeys(one.version for one in found.versions))
         parts.append(f"version {versions} ({found.release})")
@@ -150,10 +161,10 @@ def _steps(steps: Sequence[Step]) -> Iterator[str]:
 
 
 def _group(group: NodeChoice, style: Style) -> Iterator[str]:
-    yield heading(_clean(f"group {group.group} {group.group_uuid}: start from {group.start or 'none of these'}"), style)
+    yield heading(_clean(f"group {group.group} {group.uuid}: start from {group.start or 'none of these'}"), style)
     if group.problem:
         yield f"  not compared: {_clean(group.problem)}"
-    for one in group.ranks:
+    for one in group.nodes:
         parts = [one.standing if one.standing != START else "start from this one"]
         if one.last is not None:
             parts.append(f"ends at {group.basis.removesuffix('s') if group.basis != 'stream' else 'VLSN'} {one.last}")
@@ -161,5 +172,5 @@ def _group(group: NodeChoice, style: Style) -> Iterator[str]:
             parts.append(f"lacks {one.behind}")
         if one.own:
             parts.append(f"has {one.own} that only it has, look at them before they are lost")
-        yield f"  {_clean(one.path)}: {', '.join(parts)}"
-    yield from _steps(group.steps)
+        yield f"  {_clean(one.directory)}: {', '.join(parts)}"
+    yield from _steps(group.next)
