@@ -11,6 +11,7 @@ Also here:
 * ``codecs``: the codecs of log entries, each loaded when the first body of its kind is decoded or encoded
 * ``describe``: a record's fields in on-disk order, defined once; the renderers for text, JSON, CSV, XML and the Spark
   schema use it
+* ``entry_fields``: a log entry as it is shown: the fields of its header and body, with kinds and help
 * ``expiration``: units of expiration times
 * ``fields``: names and kinds of the fields of records, defined once for all renderers
 * ``logical_content``: the parts of an entry of the replication stream that are equal on every node of a group

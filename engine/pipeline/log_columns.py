@@ -32,6 +32,7 @@ from engine.format.describe import SHAPES
 from engine.format.entry.legacy import OldDelta
 from engine.format.entry.ln import LN
 from engine.format.entry.node import NodeRecord, decode_node
+from engine.format.entry_fields import ENTRY_SHAPE
 from engine.format.entry_types import NODES
 from engine.format.lsn import format_lsn, is_null
 from engine.format.vlsn import NULL_VLSN
@@ -88,42 +89,42 @@ class LogColumn(NamedTuple):
     help: str
 
 
+# The Spark type of each kind; two counts are narrower.
+_TYPES: Final = {
+    "text": "string",
+    "bytes": "string",
+    "lsn": "string",
+    "int": "bigint",
+    "vlsn": "bigint",
+    "level": "int",
+    "bool": "boolean",
+    "time": "timestamp",
+}
+_NARROW: Final = ("version", "slots")
+_SHOWN: Final = {field.name: field for field in ENTRY_SHAPE.fields}
+
+
+def _shown(*names: str) -> tuple[LogColumn, ...]:
+    """Columns that ``dump-log`` shows too, with their meanings."""
+    return tuple(
+        LogColumn(name, "int" if name in _NARROW else _TYPES[_SHOWN[name].kind], _SHOWN[name].help) for name in names
+    )
+
+
 COLUMNS: Final[tuple[LogColumn, ...]] = (
     LogColumn("environment", "string", "directory of the environment"),
     LogColumn("path", "string", "the log file, relative to the environment"),
-    LogColumn("file", "bigint", "number of the file"),
-    LogColumn("offset", "bigint", "offset of the entry in the file, bytes"),
-    LogColumn("lsn", "string", "file and offset as JE writes them, 0xfile/0xoffset"),
-    LogColumn("type", "string", "entry type, as DbPrintLog names it"),
-    LogColumn("version", "int", "log version of the file"),
-    LogColumn("provisional", "string", "no, yes or before_ckpt_end"),
-    LogColumn("replicated", "boolean", "part of the replication stream"),
-    LogColumn("invisible", "boolean", "rolled back by replication"),
-    LogColumn("vlsn", "bigint", "VLSN in the header"),
-    LogColumn("prev", "bigint", "offset of the entry before it in the file"),
-    LogColumn("size", "bigint", "bytes of the body, without header"),
+    *_shown(
+        "file", "offset", "lsn", "type", "version", "provisional", "replicated", "invisible", "vlsn", "prev", "size"
+    ),
     LogColumn("total_size", "bigint", "bytes with the header"),
-    LogColumn("checksum", "bigint", "stored Adler-32"),
-    LogColumn("checksum_ok", "boolean", "whether it matches; null for erased entries"),
-    LogColumn("db", "bigint", "database id; negative for replicated databases"),
-    LogColumn("txn", "bigint", "transaction id; negative for replicated transactions"),
-    LogColumn("node", "bigint", "node id"),
-    LogColumn("level", "int", "level of a node with its tree bits"),
-    LogColumn("slots", "int", "slots of a node"),
-    LogColumn("key_hex", "string", "key of an LN, in hex"),
-    LogColumn("data_size", "bigint", "bytes of an LN's data"),
-    LogColumn("deleted", "boolean", "the LN is a deletion"),
-    LogColumn("embedded", "boolean", "the record is stored in its BIN"),
-    LogColumn("last_lsn", "string", "LN: previous LN of the transaction; Commit, Abort: its last LN"),
-    LogColumn("abort_lsn", "string", "LN: the version of the record before the transaction"),
-    LogColumn("time", "timestamp", "time of the entry"),
-    LogColumn("dtvlsn", "bigint", "Commit, Abort: highest durable VLSN"),
-    LogColumn("error", "string", "why the body cannot be decoded"),
+    *_shown("checksum", "checksum_ok", "db", "txn", "node", "level", "slots", "key_hex", "data_size", "deleted"),
+    *_shown("embedded", "last_lsn", "abort_lsn", "time", "dtvlsn", "error"),
     LogColumn("reason", "string", "damage: why the bytes are no entry"),
     LogColumn("skipped", "bigint", "damage: bytes up to the next entry or the end of the file"),
 )
 # Only on request, by name or by the option ``data``, since data is most of the bytes of most logs.
-DATA: Final = LogColumn("data_hex", "string", "data of an LN, in hex")
+(DATA,) = _shown("data_hex")
 BY_NAME: Final = {column.name: column for column in (*COLUMNS, DATA)}
 
 # Columns determined by the file name.

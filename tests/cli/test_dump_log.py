@@ -20,6 +20,7 @@ from engine.format.describe import describe
 from engine.format.entry.file_header import FileHeader, encode_file_header
 from engine.format.entry.ln import LN
 from engine.format.entry.txn_end import TxnEnd
+from engine.format.entry_fields import ENTRY_SHAPE
 from engine.format.entry_types import COMMIT
 from engine.format.header import EntryHeader, encode_entry
 from engine.format.lsn import NULL_LSN
@@ -27,7 +28,7 @@ from engine.log.entry import LogEntry
 from engine.storage.disk import DiskStorage
 from jetool.commands.dump_log.json_lines import EntryJsonLines
 from jetool.commands.dump_log.renderer import LineRenderer
-from jetool.commands.dump_log.rows import ENTRY, BodyView, entry_row
+from jetool.commands.dump_log.rows import BodyView, entry_row
 from jetool.output.base import StreamLayout
 from jetool.output.jsonl import NdjsonEncoder
 from jetool.output.shape import Style
@@ -147,7 +148,7 @@ def test_the_short_way_prints_what_the_general_one_does(env: Path) -> None:
 def test_lines_of_json_are_those_of_the_general_way(env: Path, data: bool) -> None:
     view = BodyView(data=data)
     style = Style(tz=timezone(timedelta(hours=5, minutes=30)))
-    lines, encoder = EntryJsonLines(view, style), NdjsonEncoder(StreamLayout((ENTRY,), None, style))
+    lines, encoder = EntryJsonLines(view, style), NdjsonEncoder(StreamLayout((ENTRY_SHAPE,), None, style))
     for item in Environment(env.name, env)._replace(path=env).read() if (env / "env").is_dir() else read(env):
         assert isinstance(item, LogEntry)
         record = item.record()
@@ -162,7 +163,7 @@ def test_lines_of_json_are_those_of_the_general_way(env: Path, data: bool) -> No
 
 @pytest.mark.parametrize("time", [0, -1, -62_135_596_800_001, 1 << 60, 999, 1_700_000_000_123])
 def test_times_of_json_lines_are_those_of_the_general_way(time: int) -> None:
-    encoder = NdjsonEncoder(StreamLayout((ENTRY,), None, Style()))
+    encoder = NdjsonEncoder(StreamLayout((ENTRY_SHAPE,), None, Style()))
     lines = EntryJsonLines(BodyView(), Style())
     for last_lsn in (NULL_LSN, 0x500000020, -5, 1 - (1 << 32)):
         record = TxnEnd(last_lsn, 7, time, 1, -1, 0)

@@ -9,7 +9,7 @@ import pytest
 from tests.support.modules import ROOT, sources, tree_of
 
 # Entries of a log have the fields of their type: these two list what can occur, and describe entries by name.
-OF_ENTRIES = frozenset(("jetool.commands.dump_log.rows", "jetool.commands.dump_log.derby_rows"))
+OF_ENTRIES = frozenset(("engine.format.entry_fields", "jetool.commands.dump_log.derby_rows"))
 DECLARED_BY = "engine.fields"
 
 

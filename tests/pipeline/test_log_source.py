@@ -12,6 +12,7 @@ import pytest
 
 from engine.errors import UsageError
 from engine.fields import row_of, shape_of
+from engine.format.entry_fields import ENTRY_SHAPE
 from engine.log.entry import Damage
 from engine.log.files import list_log_files
 from engine.log.scan import scan_log
@@ -21,7 +22,7 @@ from engine.pipeline.session import Session
 from engine.pipeline.sources import register
 from engine.storage.disk import DiskStorage
 from jetool.commands.dump_log.renderer import decoded
-from jetool.commands.dump_log.rows import ENTRY, BadStretch, BodyView, bad_stretch, entry_row
+from jetool.commands.dump_log.rows import BadStretch, BodyView, bad_stretch, entry_row
 from jetool.output.shape import row_to_json
 from tests.pipeline.fleet_support import environments
 from tests.support.tools import needs
@@ -97,7 +98,7 @@ def test_a_large_file_is_read_in_parts(corpus: Path) -> None:
 
 def test_columns_are_named_as_in_dump_log() -> None:
     needs("Spark")
-    of_dump_log = {field.name for shape in (ENTRY, shape_of(BadStretch)) for field in shape.fields}
+    of_dump_log = {field.name for shape in (ENTRY_SHAPE, shape_of(BadStretch)) for field in shape.fields}
     assert set(BY_NAME) - of_dump_log == {"environment", "total_size"}
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, NamedTuple
 from engine.errors import UnsupportedError, UsageError, plural
 from engine.events import Listener
 from engine.fields import Float, Int, Text, record
+from engine.format.entry_fields import ENTRY_SHAPE
 from engine.inspect.follow import follow
 from engine.inspect.selection import Selection
 from engine.inspect.statistics import FileStats, Group, Totals, count_file, group_name, merge
@@ -29,7 +30,7 @@ from jetool.commands.dump_log.renderer import (
     render,
     render_log,
 )
-from jetool.commands.dump_log.rows import DECODED_ENTRY, ENTRY, BadStretch, BodyView, DumpSummary
+from jetool.commands.dump_log.rows import DECODED_ENTRY, BadStretch, BodyView, DumpSummary
 from jetool.frame import exits
 from jetool.frame.options import Run
 from jetool.output.base import OutputStream
@@ -60,9 +61,11 @@ def open_stream(run: Run, view: BodyView) -> OutputStream:
     if run.out.format == "xml":
         from jetool.commands.dump_log.xml_encoder import XmlEncoder
 
-        return run.out.stream(ENTRY, BadStretch, encoder=XmlEncoder())
+        return run.out.stream(ENTRY_SHAPE, BadStretch, encoder=XmlEncoder())
     stream = run.out.stream(
-        ENTRY if view.decoding is None else DECODED_ENTRY, BadStretch, line=_no_line if is_plain_text(run) else None
+        ENTRY_SHAPE if view.decoding is None else DECODED_ENTRY,
+        BadStretch,
+        line=_no_line if is_plain_text(run) else None,
     )
     if is_plain_text(run):
         stream.write(f"{HEADING}\n".encode())
