@@ -95,3 +95,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     skipped = terminalreporter.stats.get("skipped", [])
     if skipped:
         terminalreporter.write_line(f"skipped: {tools.summary(skipped)}")
+    # For a run on a machine that has more tools: pytest @FILE.
+    if listed := os.environ.get("JETOOL_SKIPPED_TESTS"):
+        Path(listed).write_text("".join(f"{name}\n" for name in sorted({report.nodeid for report in skipped})))
