@@ -23,6 +23,7 @@ from typing import Final
 import click
 
 from engine.errors import JetoolError
+from engine.verdict import DAMAGED, DIFFERENT, EQUAL, NONE_SEEN, SOUND, UNJUDGED, Verdict
 from jetool.output.sink import OutputClosedError, silence
 
 DONE: Final = 0
@@ -77,6 +78,39 @@ _NEXT: Final = {
     "committed": "the write is committed: jetool node get reads it, jetool group show shows the state of the nodes",
     "job": "{} --help; --master and --conf set where and how Spark runs it",
 }
+
+
+# The word of a verdict by the exit code of the run.
+_WORDS: Final = {
+    DONE: SOUND,
+    FINDINGS: DAMAGED,
+    UNSUPPORTED: UNJUDGED,
+    DATA_GIVEN_UP: DAMAGED,
+    INCOMPLETE: UNJUDGED,
+    WARNINGS: SOUND,
+}
+
+
+def verdict(code: int, why: str, *, partly: bool = False) -> Verdict:
+    """The verdict that agrees with an exit code.
+
+    Arguments:
+        why: what it rests on.
+        partly: not everything was checked, so that nothing may be called sound.
+    """
+    word = _WORDS[code]
+    return Verdict(NONE_SEEN if partly and word == SOUND else word, why)
+
+
+def comparison_verdict(why: str, *, same: bool, problem: str) -> Verdict:
+    """The verdict of a comparison, whose exit code is DONE only for ``EQUAL``.
+
+    Arguments:
+        problem: damage, or what was not read; empty if everything was read.
+    """
+    if same and problem:
+        return Verdict(DAMAGED, f"{why}, but {problem}")
+    return Verdict(EQUAL if same else DIFFERENT, f"{why}; {problem}" if problem else why)
 
 
 class TerminatedError(KeyboardInterrupt):

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any
 
 from engine.fields import Row, Shaped, as_row, named_row, row_of, shape_of
+from engine.verdict import Verdict
 from jetool.output.base import Encoder, FindingStream, StreamLayout, TextLine
 from jetool.output.findings import COLLECTED_FORMATS, FindingRow, FindingView, finding_row, text_line
 from jetool.output.shape import Style, check_fields, pick_fields
@@ -79,19 +80,28 @@ class Renderer:
             self._sink.write(text.table(shape, picked, self.selected, self.style))
 
     def stream(
-        self, *classes: Shaped, line: TextLine | None = None, encoder: Encoder | None = None, few: bool = False
+        self,
+        *classes: Shaped,
+        line: TextLine | None = None,
+        encoder: Encoder | None = None,
+        few: bool = False,
+        verdict: Verdict | None = None,
     ) -> RowStream:
         """Start a stream."""
         check_fields(self.selected, classes)
-        plan = StreamLayout(tuple(map(shape_of, classes)), self.selected, self.style, line, few)
+        said = "" if verdict is None else verdict.in_words()
+        plan = StreamLayout(tuple(map(shape_of, classes)), self.selected, self.style, line, few, said)
         return RowStream(encoder or self._encoder(plan, "records"), self._sink)
 
-    def findings(self, rules: Sequence[tuple[str, str]], environments: Sequence[str]) -> FindingStream:
+    def findings(
+        self, rules: Sequence[tuple[str, str]], environments: Sequence[str], verdict: Verdict | None = None
+    ) -> FindingStream:
         """Start a stream of findings."""
         check_fields(self.selected, (FindingRow,))
         if self.format in COLLECTED_FORMATS:
             return _CollectedFindings(self.format, rules, environments, self.style, self._sink)
-        plan = StreamLayout((shape_of(FindingRow),), self.selected, self.style, text_line)
+        said = "" if verdict is None else verdict.in_words()
+        plan = StreamLayout((shape_of(FindingRow),), self.selected, self.style, text_line, verdict=said)
         return _StreamedFindings(RowStream(self._encoder(plan, "findings"), self._sink))
 
     def text(self, text: str) -> None:
@@ -151,7 +161,7 @@ class RowStream:
         """Print the summary."""
         foot = self.encoder.foot(as_row(summary))
         # The foot of text begins with a blank line to separate it from rows; remove that line if there are no rows.
-        nothing_above = not self._pending and not self._written
+        nothing_above = not self._written and (not self._pending or self._pending.endswith(b"\n\n"))
         self._sink.write(self._pending + (foot.removeprefix(b"\n") if nothing_above else foot))
         self._ended = True
 

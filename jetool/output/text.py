@@ -19,6 +19,7 @@ from engine.fields import Row, Shape
 from jetool.output import shape
 from jetool.output.base import StreamLayout
 from jetool.output.shape import KINDS, TEXTS, Style, column_names, to_text
+from jetool.output.verdicts import colored, split_verdict
 
 # Widths of columns in streams, by kind; they are fixed, because rows are not held back to measure them.
 _WIDTHS = {"lsn": 21, "instant": 16, "vlsn": 10, "int": 10, "time": 24, "size_bytes": 10, "text": 16}
@@ -70,14 +71,21 @@ def heading(text: str, style: Style) -> str:
 
 
 def document(row: Row, style: Style) -> bytes:
-    """One record as aligned lines and sections."""
+    """One record as aligned lines and sections, after its verdict."""
+    said, row = split_verdict(row)
     plain = [field for field in row if not _nested(field[1])]
-    parts = [_aligned(plain, style)] if plain else []
+    parts = [_verdict(said, style)] if said else []
+    parts += [_aligned(plain, style)] if plain else []
     for name, kind, value in row:
         if _nested(kind) and value is not None:
             body = _aligned(value, style) if kind == "record" else _table_text(value, style)
             parts.append(f"{heading(label(name), style)}\n{body}")
     return encode("\n\n".join(parts) + "\n")
+
+
+def _verdict(line: str, style: Style) -> str:
+    shown = fold(shape.printable(line), style.width, 2)
+    return colored(shown) if style.color else shown
 
 
 def table(shape: Shape, rows: Iterable[Row], selected: Sequence[str] | None, style: Style) -> bytes:
@@ -219,7 +227,8 @@ class TextEncoder:
         kinds = {field.name: field.kind for shape in reversed(plan.shapes) for field in shape.fields}
         self._kinds = self._all_kinds = [kinds.get(name, "text") for name in self._columns]
         self._is_table = plan.few and plan.style.width is not None and plan.line is None
-        # With --fields the command's own line does not apply.
+        # With --fields the command's own line and its verdict do not apply.
+        self._said = plan.verdict if plan.selected is None else ""
         self._line = plan.line if plan.selected is None else None
         self._sizes = [_WIDTHS.get(kind, 12) for kind in self._kinds]
         self._left = self._drop() if plan.style.width is not None and plan.selected is None else []
@@ -251,11 +260,13 @@ class TextEncoder:
         return left
 
     def head(self) -> bytes:
-        """Print headings for columns; a command's own lines need none."""
+        """Print the verdict, and headings for columns; a command's own lines need none."""
+        said = f"{_verdict(self._said, self._plan.style)}\n\n" if self._said else ""
         if self._line is not None or self._is_table:
-            return b""
+            return encode(said)
         return encode(
-            heading(
+            said
+            + heading(
                 self._padded([label(*column) for column in zip(self._columns, self._kinds, strict=True)]),
                 self._plan.style,
             )
@@ -278,6 +289,9 @@ class TextEncoder:
 
     def foot(self, summary: Row) -> bytes:
         """The summary as aligned lines after an empty line."""
+        if self._said:
+            # The first line has it.
+            _, summary = split_verdict(summary)
         if not summary:
             return b""
         left = ""

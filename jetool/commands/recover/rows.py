@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
-from engine.fields import Bool, DurationMs, Int, Lsn, SizeBytes, Text, Vlsn, record
+from engine.fields import Bool, DurationMs, Int, Like, Lsn, SizeBytes, Text, Vlsn, record
 from engine.format.vlsn import NULL_VLSN
 from engine.recovery.result import PassCount
 from engine.rescue.repair.recovery import RecoveryRun
+from engine.verdict import Verdict
+from jetool.output.verdicts import VerdictFields
 
 
 @record()
@@ -58,6 +60,8 @@ class LastIdsRow(NamedTuple):
 class RecoveryReport(NamedTuple):
     """What recovery did, or would do."""
 
+    verdict: Annotated[Text, Like(VerdictFields)]
+    why: Annotated[Text, Like(VerdictFields)]
     environment: Annotated[Text, "its directory"]
     dry_run: Annotated[Bool, "nothing was changed"]
     end_lsn_before: Annotated[Lsn, "the end of the log that was found"]
@@ -90,12 +94,16 @@ class RecoveryReport(NamedTuple):
     phases: Annotated[Sequence[RecoveryPhase], "phases with their times"]
 
 
-def recovered(env: str, done: RecoveryRun, vlsns_before: tuple[int, int], *, dry_run: bool) -> RecoveryReport:
+def recovered(
+    env: str, verdict: Verdict, done: RecoveryRun, vlsns_before: tuple[int, int], *, dry_run: bool
+) -> RecoveryReport:
     """The report."""
     result, tail = done.result, done.tail
     resurrected = result.resurrected.values()
     first_after, last_after = done.vlsns or (NULL_VLSN, NULL_VLSN)
     return RecoveryReport(
+        verdict=verdict.word,
+        why=verdict.why,
         environment=env,
         dry_run=dry_run,
         end_lsn_before=tail.end_lsn,

@@ -8,10 +8,11 @@ from typing import Final
 
 import click
 
-from engine.errors import UsageError
+from engine.errors import UsageError, plural
 from engine.rescue.salvage.collect import Salvage
 from engine.rescue.salvage.sources import SalvageSource, look_at, sources_of
 from engine.storage.disk import DiskStorage
+from engine.verdict import Verdict
 from jetool.commands.salvage.rows import FORMS, ReadEnvironment, SalvageResult, SavedDatabase
 from jetool.commands.salvage.salvage_run import save
 from jetool.frame import exits, params
@@ -97,7 +98,6 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str, decod
         # The end of the process frees the rest.
         gc.freeze()
         gc.enable()
-    run.out.document(_result(done, sources, result, to, kind, dry_run=run.dry_run))
     counts = done.counts
     # A source that could not be recovered counts too, because a deletion may be lost without a trace.
     gave_up = (
@@ -107,14 +107,43 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str, decod
         or counts["in-doubt"]
         or any(node.problem for source in sources for node in source.nodes)
     )
-    return exits.DATA_GIVEN_UP if gave_up else exits.DONE
+    code = exits.DATA_GIVEN_UP if gave_up else exits.DONE
+    verdict = exits.verdict(code, _why(done, sources))
+    run.out.document(_result(done, verdict, sources, result, to, kind, dry_run=run.dry_run))
+    return code
+
+
+def _why(done: Salvage, sources: list[SalvageSource]) -> str:
+    """What the verdict rests on: what is lost, or that every record was read."""
+    counts = done.counts
+    saved = plural(counts["records"] - counts["orphans"], "record")
+    parts = [f"the database {name} is lost" for name in done.lost_databases]
+    if counts["lost"]:
+        parts.append(f"the newest version of {plural(counts['lost'], 'key')} is lost")
+    if counts["lost-nodes"]:
+        nodes = plural(counts["lost-nodes"], "node")
+        parts.append(f"{nodes} of trees lost, with about {plural(counts['lost-below'], 'record')} that are not saved")
+    if counts["in-doubt"]:
+        parts.append(f"{plural(counts['in-doubt'], 'newer version')} in doubt")
+    if not parts:
+        parts += [node.problem for source in sources for node in source.nodes if node.problem][:1]
+    return f"{'; '.join(parts)}; {saved} saved" if parts else f"every record was read; {saved} saved"
 
 
 def _result(
-    done: Salvage, sources: list[SalvageSource], databases: list[SavedDatabase], to: str, kind: str, *, dry_run: bool
+    done: Salvage,
+    verdict: Verdict,
+    sources: list[SalvageSource],
+    databases: list[SavedDatabase],
+    to: str,
+    kind: str,
+    *,
+    dry_run: bool,
 ) -> SalvageResult:
     counts = done.counts
     return SalvageResult(
+        verdict=verdict.word,
+        why=verdict.why,
         to=to,
         as_=kind,
         dry_run=dry_run,

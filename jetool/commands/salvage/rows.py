@@ -24,6 +24,7 @@ from engine.fields import (
     record,
 )
 from jetool.frame.decode_option import DecodedFields
+from jetool.output.verdicts import VerdictFields
 
 FORMS: Final = ("env", "je", "csv", "ndjson", "ldif")
 
@@ -68,6 +69,8 @@ class ReadEnvironment(NamedTuple):
 class SalvageResult(NamedTuple):
     """What was saved."""
 
+    verdict: Annotated[Text, Like(VerdictFields)]
+    why: Annotated[Text, Like(VerdictFields)]
     to: Annotated[Text, "the directory"]
     as_: Annotated[Text, "how records were written", Choices(FORMS), FieldName("as")]
     dry_run: Annotated[Bool, "nothing was written"]
