@@ -24,7 +24,7 @@ VERDICTS: Final = {
 }
 
 
-class Verdict(NamedTuple):
+class CheckVerdict(NamedTuple):
     """A verdict.
 
     Attributes:
@@ -42,4 +42,4 @@ class Verdict(NamedTuple):
 
 def unjudged(why: str) -> str:
     """The line for something that cannot be judged."""
-    return Verdict(UNJUDGED, why).in_words()
+    return CheckVerdict(UNJUDGED, why).in_words()

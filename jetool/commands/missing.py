@@ -15,7 +15,7 @@ from engine.format.lsn import NULL_LSN
 from engine.log.files import log_file_name
 from engine.rescue.missing_files import CUT, MISSING, STATES, UNKNOWN, AbsentFile, MissingReport, find_missing
 from engine.storage.disk import DiskStorage
-from engine.verdict import Verdict
+from engine.verdict import CheckVerdict
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.kinds import require_je
@@ -234,7 +234,7 @@ def _why(report: MissingReport, counts: Counter[str]) -> str:
 
 def _summary(
     env: str,
-    verdict: Verdict,
+    verdict: CheckVerdict,
     report: MissingReport,
     counts: Counter[str],
     to: str | None,

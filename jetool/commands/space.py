@@ -13,7 +13,7 @@ from engine.rescue.recalculation import DatabaseSpace, recalculate
 from engine.rescue.repair.access import writer_of
 from engine.rescue.space import OTHER, RESERVED, STATES, SpaceFile, SpaceReport, recounted, survey_space
 from engine.storage.disk import DiskStorage
-from engine.verdict import Verdict
+from engine.verdict import CheckVerdict
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.kinds import require_je
@@ -197,7 +197,9 @@ def _file(file: SpaceFile) -> FileUse:
     )
 
 
-def _summary(env: str, verdict: Verdict, report: SpaceReport, writer: int | None, reader: int | None) -> DirectoryUse:
+def _summary(
+    env: str, verdict: CheckVerdict, report: SpaceReport, writer: int | None, reader: int | None
+) -> DirectoryUse:
     files = report.files
     counted = sum(file.counted or 0 for file in files)
     least = sum(file.live[0] for file in files if file.live is not None)

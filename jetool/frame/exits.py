@@ -18,13 +18,15 @@ import os
 import select
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from engine.errors import JetoolError
-from engine.verdict import DAMAGED, DIFFERENT, EQUAL, NONE_SEEN, SOUND, UNJUDGED, Verdict
 from jetool.output.sink import OutputClosedError, silence
+
+if TYPE_CHECKING:
+    from engine.verdict import CheckVerdict
 
 DONE: Final = 0
 FINDINGS: Final = 1
@@ -80,37 +82,31 @@ _NEXT: Final = {
 }
 
 
-# The word of a verdict by the exit code of the run.
-_WORDS: Final = {
-    DONE: SOUND,
-    FINDINGS: DAMAGED,
-    UNSUPPORTED: UNJUDGED,
-    DATA_GIVEN_UP: DAMAGED,
-    INCOMPLETE: UNJUDGED,
-    WARNINGS: SOUND,
-}
-
-
-def verdict(code: int, why: str, *, partly: bool = False) -> Verdict:
+def verdict(code: int, why: str, *, partly: bool = False) -> CheckVerdict:
     """The verdict that agrees with an exit code.
 
     Arguments:
         why: what it rests on.
         partly: not everything was checked, so that nothing may be called sound.
     """
-    word = _WORDS[code]
-    return Verdict(NONE_SEEN if partly and word == SOUND else word, why)
+    from engine.verdict import DAMAGED, NONE_SEEN, SOUND, UNJUDGED, CheckVerdict
+
+    if code in (DONE, WARNINGS):
+        return CheckVerdict(NONE_SEEN if partly else SOUND, why)
+    return CheckVerdict({FINDINGS: DAMAGED, DATA_GIVEN_UP: DAMAGED}.get(code, UNJUDGED), why)
 
 
-def comparison_verdict(why: str, *, same: bool, problem: str) -> Verdict:
+def comparison_verdict(why: str, *, same: bool, problem: str) -> CheckVerdict:
     """The verdict of a comparison, whose exit code is DONE only for ``EQUAL``.
 
     Arguments:
         problem: damage, or what was not read; empty if everything was read.
     """
+    from engine.verdict import DAMAGED, DIFFERENT, EQUAL, CheckVerdict
+
     if same and problem:
-        return Verdict(DAMAGED, f"{why}, but {problem}")
-    return Verdict(EQUAL if same else DIFFERENT, f"{why}; {problem}" if problem else why)
+        return CheckVerdict(DAMAGED, f"{why}, but {problem}")
+    return CheckVerdict(EQUAL if same else DIFFERENT, f"{why}; {problem}" if problem else why)
 
 
 class TerminatedError(KeyboardInterrupt):

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
 from engine.fields import Row, Shape, Shaped
-from engine.verdict import Verdict
+from engine.verdict import CheckVerdict
 from jetool.output.findings import FindingView
 from jetool.output.shape import Style
 
@@ -78,6 +78,9 @@ class OutputStream(Protocol):
 
     def rows(self, rows: Iterable[tuple[str, Row]]) -> None:
         """Print rows, each with the name of its shape."""
+
+    def fit(self, rows: Iterable[tuple[str, Row]]) -> None:
+        """Fit text columns on a terminal to some rows, before ``encoder`` is used; prints nothing."""
 
     def write(self, chunk: bytes) -> None:
         """Print rows that ``encoder.rows`` rendered. An empty chunk prints nothing."""
@@ -145,7 +148,7 @@ class Output(Protocol):
         line: TextLine | None = None,
         encoder: Encoder | None = None,
         few: bool = False,
-        verdict: Verdict | None = None,
+        verdict: CheckVerdict | None = None,
     ) -> OutputStream:
         """Start a stream.
 
@@ -158,7 +161,7 @@ class Output(Protocol):
         """
 
     def findings(
-        self, rules: Sequence[tuple[str, str]], environments: Sequence[str], verdict: Verdict | None = None
+        self, rules: Sequence[tuple[str, str]], environments: Sequence[str], verdict: CheckVerdict | None = None
     ) -> FindingStream:
         """Start a stream of findings.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Final, NamedTuple
 
 from engine.fields import Choices, Row, Text, record
-from engine.verdict import DAMAGED, DIFFERENT, UNJUDGED, VERDICTS, Verdict
+from engine.verdict import DAMAGED, DIFFERENT, UNJUDGED, VERDICTS, CheckVerdict
 
 _WHY: Final = "why"
 _RED: Final = frozenset((DAMAGED, DIFFERENT))
@@ -31,7 +31,7 @@ def split_verdict(row: Row) -> tuple[str, Row]:
     at = next((at for at, (name, _, _) in enumerate(row) if name == _WHY), 0)
     if at == 0 or row[at - 1][2] not in VERDICTS:
         return "", row
-    return Verdict(str(row[at - 1][2]), str(row[at][2])).in_words(), [*row[: at - 1], *row[at + 1 :]]
+    return CheckVerdict(str(row[at - 1][2]), str(row[at][2])).in_words(), [*row[: at - 1], *row[at + 1 :]]
 
 
 def colored(line: str) -> str:

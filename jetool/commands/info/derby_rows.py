@@ -12,7 +12,7 @@ from engine.derby.format import control, instant
 from engine.derby.format.operations.layout import GlobalId
 from engine.derby.log_tail import RecordsAfterEnd
 from engine.fields import Bool, Choices, Instant, Int, Like, SizeBytes, Text, record
-from engine.verdict import Verdict
+from engine.verdict import CheckVerdict
 from jetool.output.verdicts import VerdictFields
 
 
@@ -133,7 +133,7 @@ class DerbyInfo(NamedTuple):
     after_end: Annotated[AfterEndInfo | None, "what follows the end of the log"]
 
 
-def info_of(verdict: Verdict, found: DatabaseSurvey, repair: str | None, lock_files: list[str]) -> DerbyInfo:
+def info_of(verdict: CheckVerdict, found: DatabaseSurvey, repair: str | None, lock_files: list[str]) -> DerbyInfo:
     """The state of a database."""
     analysis = found.analysis
     return DerbyInfo(

@@ -13,7 +13,7 @@ from engine.format.versions import JE_RELEASES
 from engine.inspect.checkpoint_interval import RecoveryWork
 from engine.inspect.survey import Survey
 from engine.log.files import log_file_name
-from engine.verdict import Verdict
+from engine.verdict import CheckVerdict
 from jetool.output.verdicts import VerdictFields
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class EnvironmentInfo(NamedTuple):
 
 def info_of(
     env: str,
-    verdict: Verdict,
+    verdict: CheckVerdict,
     found: Survey,
     repair: str | None,
     trees: Sequence[TreeProfile] | None,

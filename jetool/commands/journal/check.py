@@ -25,7 +25,7 @@ from engine.journals.check import (
     JournalFinding,
     check_journals,
 )
-from engine.verdict import Verdict
+from engine.verdict import CheckVerdict
 from jetool.commands.journal.group import (
     JOURNAL_EXITS,
     Journals,
@@ -187,7 +187,7 @@ def _line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the signat
     return f"{values['kind']:<18}  {ids}  {values['text']}{stop}{skips}"
 
 
-def _summary(env: str, verdict: Verdict, done: JournalCheck, unseen: str | None) -> JournalCheckSummary:
+def _summary(env: str, verdict: CheckVerdict, done: JournalCheck, unseen: str | None) -> JournalCheckSummary:
     replayed = done.replayed
     return JournalCheckSummary(
         verdict=verdict.word,

@@ -16,7 +16,7 @@ from engine.rescue.repair import recovery
 from engine.rescue.repair.recovery import RecoveryRun, RepairOptions, plan_recovery
 from engine.rescue.repair.settlement import as_before
 from engine.storage.disk import DiskStorage
-from engine.verdict import DAMAGED, Verdict
+from engine.verdict import DAMAGED, CheckVerdict
 from jetool.commands.recover.estimate import RecoveryEstimateRow, print_estimate
 from jetool.commands.recover.rows import RecoveryReport, recovered
 from jetool.frame import exits, kinds
@@ -116,12 +116,12 @@ def recover(
         earlier = find_damage_before(run, seen, list_log_files(seen), file_of(done.result.first_active_lsn))
     given_up = bool(done.result.changed or done.records_given_up or done.tail.commits_at_risk)
     code = exits.DATA_GIVEN_UP if given_up else exits.DONE
-    verdict = exits.verdict(code, _why(run, done), partly=True)
+    verdict = exits.verdict(code, _why(done), partly=True)
     # Recovery loses nothing by what it does not read, so that the exit code does not say it.
     harm = [f"{log_file_name(min(absent))}, into which the trees lead, is missing"] if absent else []
     harm += [earlier.in_words()] if earlier is not None else []
     if harm:
-        verdict = Verdict(DAMAGED, "; ".join([*harm, verdict.why]))
+        verdict = CheckVerdict(DAMAGED, "; ".join([*harm, verdict.why]))
     run.out.document(recovered(env, verdict, done, before, dry_run=run.dry_run))
     if done.backup is not None:
         run.messages.notice(
@@ -137,21 +137,19 @@ def recover(
     return code
 
 
-def _why(run: Run, done: RecoveryRun) -> str:
-    """What the verdict rests on: what is given up, or what recovery does."""
+def _why(done: RecoveryRun) -> str:
+    """What the verdict rests on: what recovery gives up, or what it does."""
     lost, records, changed = done.tail.commits_at_risk, done.records_given_up, len(done.result.changed)
     given_up = [plural(lost, "committed transaction")] if lost else []
     given_up += [f"{plural(records, 'record')} outside transactions"] if records else []
     if given_up:
         where = f"after damage in {done.tail.last_file.path} at {format_lsn(done.tail.end_lsn)}"
-        return f"{' and '.join(given_up)} {where} {_done(run, lost + records)} lost"
+        return f"recovery loses {' and '.join(given_up)} {where}"
     if changed:
-        return (
-            f"{plural(changed, 'damaged entry', 'damaged entries')} before the last file {_done(run, changed)} trusted"
-        )
+        return f"recovery trusts {plural(changed, 'damaged entry', 'damaged entries')} before the last file"
     undone = len(done.result.undone)
-    ends = f"{plural(undone, 'transaction')} without an end {_done(run, undone)} undone, " if undone else ""
-    return f"{ends}no commit is lost by recovery, which does not read the log before the last checkpoint"
+    ends = f" and undoes {plural(undone, 'transaction')} without an end" if undone else ""
+    return f"recovery loses no commit{ends}; it does not read the log before the last checkpoint"
 
 
 def _warn_of_loss(run: Run, env: str, done: RecoveryRun) -> None:

@@ -75,7 +75,7 @@ def recover_database(run: Run, storage: DiskStorage, *, accept_loss: bool, force
     # Recovery succeeded, but commits after the end of the log, or a container, are lost: the exit code must show that.
     absent = [one for one in found.analysis.presence.lost if one.loss in GIVEN_UP]
     code = exits.DATA_GIVEN_UP if found.lost_commits or absent else exits.DONE
-    verdict = exits.verdict(code, _why(found, absent, dry_run=run.dry_run), partly=True)
+    verdict = exits.verdict(code, _why(found, absent), partly=True)
     done = derby_recovered(
         storage.root, verdict, found, dry_run=run.dry_run, saved_in=saved_in, duration_ms=duration_ms
     )
@@ -88,16 +88,14 @@ def recover_database(run: Run, storage: DiskStorage, *, accept_loss: bool, force
     return code
 
 
-def _why(found: DerbyRecoveryResult, absent: Sequence[MissingContainer], *, dry_run: bool) -> str:
+def _why(found: DerbyRecoveryResult, absent: Sequence[MissingContainer]) -> str:
     """What the verdict rests on: what is lost, or what recovery does."""
     if found.lost_commits:
-        done = "would be" if dry_run else "was" if found.lost_commits == 1 else "were"
-        return f"{plural(found.lost_commits, 'committed transaction')} after the end of the log {done} lost"
+        return f"recovery loses {plural(found.lost_commits, 'committed transaction')} after the end of the log"
     if absent:
         return absent[0].why
-    undone = f"{plural(len(found.undone), 'transaction')} without an end {'would be' if dry_run else 'were'} undone"
-    done = "nothing to do" if found.clean else undone if found.undone else "every transaction had its end"
-    return f"{done}, nothing is lost; pages that recovery does not need were not read"
+    ends = f" and undoes {plural(len(found.undone), 'transaction')} without an end" if found.undone else ""
+    return f"recovery loses no commit{ends}; it does not read pages that it does not change"
 
 
 def explain_database(run: Run, storage: Storage) -> int:

@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 from engine.derby.checkpoint import CheckpointResult
 from engine.derby.recovery.manager import DerbyRecoveryResult
 from engine.fields import Bool, Choices, DurationMs, FieldName, Instant, Int, Like, SizeBytes, Text, record
-from engine.verdict import Verdict
+from engine.verdict import CheckVerdict
 from jetool.commands.info.derby_rows import Truncation, truncation_of
 from jetool.output.verdicts import VerdictFields
 
@@ -82,7 +82,13 @@ class DerbyRecoveryReport(NamedTuple):
 
 
 def derby_recovered(
-    root: str, verdict: Verdict, found: DerbyRecoveryResult, *, dry_run: bool, saved_in: str | None, duration_ms: int
+    root: str,
+    verdict: CheckVerdict,
+    found: DerbyRecoveryResult,
+    *,
+    dry_run: bool,
+    saved_in: str | None,
+    duration_ms: int,
 ) -> DerbyRecoveryReport:
     """The result of recovery."""
     return DerbyRecoveryReport(

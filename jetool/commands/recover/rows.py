@@ -9,7 +9,7 @@ from engine.fields import Bool, DurationMs, Int, Like, Lsn, SizeBytes, Text, Vls
 from engine.format.vlsn import NULL_VLSN
 from engine.recovery.result import PassCount
 from engine.rescue.repair.recovery import RecoveryRun
-from engine.verdict import Verdict
+from engine.verdict import CheckVerdict
 from jetool.output.verdicts import VerdictFields
 
 
@@ -95,7 +95,7 @@ class RecoveryReport(NamedTuple):
 
 
 def recovered(
-    env: str, verdict: Verdict, done: RecoveryRun, vlsns_before: tuple[int, int], *, dry_run: bool
+    env: str, verdict: CheckVerdict, done: RecoveryRun, vlsns_before: tuple[int, int], *, dry_run: bool
 ) -> RecoveryReport:
     """The report."""
     result, tail = done.result, done.tail

@@ -12,7 +12,7 @@ from engine.errors import UsageError, plural
 from engine.rescue.salvage.collect import Salvage
 from engine.rescue.salvage.sources import SalvageSource, look_at, sources_of
 from engine.storage.disk import DiskStorage
-from engine.verdict import Verdict
+from engine.verdict import CheckVerdict
 from jetool.commands.salvage.rows import FORMS, ReadEnvironment, SalvageResult, SavedDatabase
 from jetool.commands.salvage.salvage_run import save
 from jetool.frame import exits, params
@@ -132,7 +132,7 @@ def _why(done: Salvage, sources: list[SalvageSource]) -> str:
 
 def _result(
     done: Salvage,
-    verdict: Verdict,
+    verdict: CheckVerdict,
     sources: list[SalvageSource],
     databases: list[SavedDatabase],
     to: str,

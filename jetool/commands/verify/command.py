@@ -23,7 +23,7 @@ from engine.log.files import LogFiles, list_log_files
 from engine.rescue import je_notes
 from engine.rescue.je_notes import notes_for_je
 from engine.storage.disk import DiskStorage
-from engine.verdict import Verdict
+from engine.verdict import CheckVerdict
 from engine.verify import trees
 from engine.verify.environment import (
     ALWAYS,
@@ -188,7 +188,7 @@ def _print(run: Run, env: str, report: Report, entries: int | None, code: int) -
     return code
 
 
-def _verdict(report: Report, views: list[JeFindingView], code: int) -> Verdict:
+def _verdict(report: Report, views: list[JeFindingView], code: int) -> CheckVerdict:
     if code in (exits.INCOMPLETE, exits.UNSUPPORTED):
         unread = [view for view in views if view.code in _UNREAD]
         why = unread[0].message if unread else f"not everything was checked: {', '.join(report.not_checked)}"

@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 from engine.errors import plural
 from engine.fields import ABSENT, Absent, Int, Like, SizeBytes, Text, record
 from engine.format.lsn import NULL_LSN
-from engine.verdict import Verdict
+from engine.verdict import CheckVerdict
 from engine.verify.report import ERROR, NOTE, WARNING, Finding, Report
 from jetool.output.findings import FindingView
 from jetool.output.shape import lsn_text
@@ -76,7 +76,7 @@ def why_of(findings: Iterable[FindingView], checked: str) -> str:
     return named + (f" and {plural(more, 'more error')}" if more else "") + (f"; {warnings}" if counts[WARNING] else "")
 
 
-def check_summary(report: Report, entries: int | None, verdict: Verdict) -> CheckSummary:
+def check_summary(report: Report, entries: int | None, verdict: CheckVerdict) -> CheckSummary:
     """The summary of a report.
 
     Arguments:
