@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 from engine.diagnosis.nodes import BASES, STANDINGS, NodeChoice
-from engine.diagnosis.record import ANSWERS, APPLICATIONS, LOST_KINDS, Diagnosis, Identity, Step
+from engine.diagnosis.record import ANSWERS, APPLICATIONS, LOST_KINDS, Diagnosis, Identity, LostName, Step
 from engine.fields import Bool, Choices, Int, Key, SizeBytes, Text, Time, record
 from engine.verify.report import ERROR, NOTE, WARNING
 
@@ -173,15 +173,20 @@ def directory_of(found: Diagnosis) -> DirectoryDiagnosis:
             broken=loss.broken,
             evidence=loss.evidence or None,
             gone=loss.gone,
-            names=[
-                LossName(kind=one.kind, db=one.db, name=one.name, key=one.key, place=one.place, certain=one.certain)
-                for one in loss.names
-            ],
+            names=loss_names(loss.names),
             unnamed=loss.unnamed,
         ),
         next=commands_of(found.steps),
         not_checked=list(found.not_checked),
     )
+
+
+def loss_names(names: Sequence[LostName]) -> list[LossName]:
+    """Names of lost things as they are printed."""
+    return [
+        LossName(kind=one.kind, db=one.db, name=one.name, key=one.key, place=one.place, certain=one.certain)
+        for one in names
+    ]
 
 
 def commands_of(steps: Sequence[Step]) -> list[NextCommand]:

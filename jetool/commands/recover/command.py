@@ -6,6 +6,7 @@ from collections.abc import Collection
 
 import click
 
+from engine.diagnosis.application import LostNames, names_after_damage
 from engine.errors import UsageError, plural
 from engine.events import Listener
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
@@ -109,7 +110,7 @@ def recover(
         return print_estimate(run, env)
     # Read the VLSNs before recovery, which may roll back a part of the stream.
     before = _vlsns(env, run.listener)
-    done, absent = _recover(run, env, accept_loss=accept_loss or je_default)
+    done, absent, names = _recover(run, env, accept_loss=accept_loss or je_default)
     seen = as_before(DiskStorage(env))
     earlier = None
     if done.result.ckpt_end_lsn != NULL_LSN:
@@ -122,7 +123,7 @@ def recover(
     harm += [earlier.in_words()] if earlier is not None else []
     if harm:
         verdict = CheckVerdict(DAMAGED, "; ".join([*harm, verdict.why]))
-    run.out.document(recovered(env, verdict, done, before, dry_run=run.dry_run))
+    run.out.document(recovered(env, verdict, done, before, names, dry_run=run.dry_run))
     if done.backup is not None:
         run.messages.notice(
             f"the old bytes were saved in {done.backup}", hint=f"jetool undo {env} reverts the recovery"
@@ -184,8 +185,8 @@ def _warn_of_loss(run: Run, env: str, done: RecoveryRun) -> None:
         )
 
 
-def _recover(run: Run, env: str, *, accept_loss: bool) -> tuple[RecoveryRun, Collection[int]]:
-    """Recover; with --dry-run also the numbers of missing files that only the trees need."""
+def _recover(run: Run, env: str, *, accept_loss: bool) -> tuple[RecoveryRun, Collection[int], LostNames]:
+    """Recover; with --dry-run also the numbers of missing files that only the trees need; and what is lost."""
     plan = plan_recovery(env, run.listener)
     if plan.may_lack_a_file:
         run.messages.warning(
@@ -199,10 +200,12 @@ def _recover(run: Run, env: str, *, accept_loss: bool) -> tuple[RecoveryRun, Col
         plan.require_no_loss()
     # Recovery does not read files from before the checkpoint, so a dry run must also look for missing ones.
     absent: Collection[int] = lost_in(run, plan.seen, plan.files) if run.dry_run else ()
+    # Recovery cuts off what is to be named.
+    names = names_after_damage(plan.seen, run.listener)
     config = with_orders(run, plan.seen, config_of(run))
     options = RepairOptions(dry_run=run.dry_run, backup_dir=run.backup_dir, lock_timeout_s=run.lock_timeout_s)
     done = recovery.recover(plan, options, accept_loss=accept_loss, config=config, listener=run.listener)
-    return done, absent
+    return done, absent, names
 
 
 def _done(run: Run, count: int) -> str:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
+from engine.diagnosis.application import LostNames
+from engine.diagnosis.losses import MOST_NAMES
 from engine.fields import Bool, DurationMs, Int, Like, Lsn, SizeBytes, Text, Vlsn, record
 from engine.format.vlsn import NULL_VLSN
 from engine.recovery.result import PassCount
 from engine.rescue.repair.recovery import RecoveryRun
 from engine.verdict import CheckVerdict
+from jetool.commands.doctor.rows import LossName, loss_names
 from jetool.output.verdicts import VerdictFields
 
 
@@ -89,13 +92,21 @@ class RecoveryReport(NamedTuple):
     backup: Annotated[Text | None, "directory with the old bytes; null when nothing was saved"]
     saved_bytes: Annotated[SizeBytes, "bytes in it"]
     ids: Annotated[LastIdsRow, "last ids in use"]
+    lost: Annotated[Sequence[LossName], "what is lost with them, by name; the first thousand"]
+    lost_unnamed: Annotated[Int, "how many more there are, and commits whose records cannot be named"]
     rollback_periods: Annotated[Sequence[RollbackPeriodRow], "periods in the range of recovery, latest first"]
     passes: Annotated[Sequence[LogPass], "passes over the log"]
     phases: Annotated[Sequence[RecoveryPhase], "phases with their times"]
 
 
 def recovered(
-    env: str, verdict: CheckVerdict, done: RecoveryRun, vlsns_before: tuple[int, int], *, dry_run: bool
+    env: str,
+    verdict: CheckVerdict,
+    done: RecoveryRun,
+    vlsns_before: tuple[int, int],
+    names: LostNames,
+    *,
+    dry_run: bool,
 ) -> RecoveryReport:
     """The report."""
     result, tail = done.result, done.tail
@@ -138,6 +149,8 @@ def recovered(
             txn=result.ids.txn,
             replicated_txn=result.ids.replicated_txn,
         ),
+        lost=loss_names(names.lost[:MOST_NAMES]),
+        lost_unnamed=max(len(names.lost) - MOST_NAMES, 0) + names.broken,
         rollback_periods=[
             RollbackPeriodRow(
                 matchpoint_lsn=period.matchpoint_lsn,

@@ -23,6 +23,7 @@ from engine.fields import (
     Vlsn,
     record,
 )
+from jetool.commands.doctor.rows import LossName
 from jetool.frame.decode_option import DecodedFields
 from jetool.output.verdicts import VerdictFields
 
@@ -76,6 +77,10 @@ class SalvageResult(NamedTuple):
     dry_run: Annotated[Bool, "nothing was written"]
     records: Annotated[Int, "records saved"]
     lost: Annotated[Int, "keys whose newest version cannot be read: lost.ndjson names them"]
+    lost_commits: Annotated[Int, "committed transactions with a record in damaged bytes; a group may have it elsewhere"]
+    lost_names: Annotated[
+        Sequence[LossName], "the lost keys by name, as their application has them; the first thousand"
+    ]
     lost_nodes: Annotated[Int, "nodes of trees that cannot be read; the keys below them are unknown"]
     lost_below: Annotated[Int, "approximate number of records below them that were not saved"]
     lost_databases: Annotated[Sequence[Text], "databases that left nothing but their place in the mapping tree"]
