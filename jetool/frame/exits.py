@@ -223,11 +223,16 @@ def _named(args: Sequence[str]) -> str:
 
 
 def _usage_fields(error: click.ClickException, code: int) -> dict[str, str | int]:
-    fields: dict[str, str | int] = {"kind": "usage", "exit_code": code, "what": error.format_message().rstrip(".")}
+    fields: dict[str, str | int] = {"kind": "usage", "exit_code": code, "what": _one_line(error.format_message())}
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is not None:
         fields["hint"] = f"{context.command_path} --help"
     return fields
+
+
+def _one_line(message: str) -> str:
+    """A message of Click, which lists choices on lines of their own, as one line."""
+    return " ".join(message.split()).rstrip(".")
 
 
 def wants_json(args: Sequence[str]) -> bool:
