@@ -1,4 +1,4 @@
-"""Committed transactions of which damage has destroyed a record.
+"""Committed transactions that have lost a record to damage.
 
 A Commit, and each record of a transaction, names the record before it. If that place is damaged, the record which stood
 there is lost, although its transaction is known to have committed, and nothing else may name it.

@@ -9,7 +9,7 @@ from engine.diagnosis.application import LostNames
 from engine.diagnosis.losses import MOST_NAMES
 from engine.fields import Bool, DurationMs, Int, Like, Lsn, SizeBytes, Text, Vlsn, record
 from engine.format.vlsn import NULL_VLSN
-from engine.recovery.result import PassCount
+from engine.recovery.result import PassCount, RecoveryResult
 from engine.rescue.repair.recovery import RecoveryRun
 from engine.verdict import CheckVerdict
 from jetool.commands.doctor.rows import LossName, loss_names
@@ -151,19 +151,23 @@ def recovered(
         ),
         lost=loss_names(names.lost[:MOST_NAMES]),
         lost_unnamed=max(len(names.lost) - MOST_NAMES, 0) + names.broken,
-        rollback_periods=[
-            RollbackPeriodRow(
-                matchpoint_lsn=period.matchpoint_lsn,
-                rollback_start_lsn=period.start_lsn,
-                rollback_end_lsn=period.end_lsn,
-                txns=sorted(period.active_txn_ids or ()),
-            )
-            for top in result.periods
-            for period in top.walk()
-        ],
+        rollback_periods=_periods(result),
         passes=[_pass(count) for count in result.passes],
         phases=[RecoveryPhase(name=phase.name, duration_ms=phase.duration_ms) for phase in done.phases],
     )
+
+
+def _periods(result: RecoveryResult) -> list[RollbackPeriodRow]:
+    return [
+        RollbackPeriodRow(
+            matchpoint_lsn=period.matchpoint_lsn,
+            rollback_start_lsn=period.start_lsn,
+            rollback_end_lsn=period.end_lsn,
+            txns=sorted(period.active_txn_ids or ()),
+        )
+        for top in result.periods
+        for period in top.walk()
+    ]
 
 
 def _pass(count: PassCount) -> LogPass:

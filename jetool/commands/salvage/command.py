@@ -121,7 +121,7 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str, decod
 
 
 def _broken_commits(sources: list[SalvageSource]) -> int:
-    """Commits with a record in damaged bytes. Not for a group, of which another node may have the record, and not if
+    """Commits with a record in damaged bytes. Not for a group, since another node may have the record, and not if
     recovery and its trees have all that is needed.
     """
     alone = [source.nodes[0] for source in sources if len(source.nodes) == 1 and source.base is None]

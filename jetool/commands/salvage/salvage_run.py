@@ -13,7 +13,7 @@ from engine.db.environment import Environment
 from engine.diagnosis.losses import MOST_NAMES, of_lost_key
 from engine.errors import NotFoundError
 from engine.rescue.salvage.collect import Salvage
-from engine.rescue.salvage.results import LostVersion, SalvagedRecord
+from engine.rescue.salvage.results import LostVersion, Salvaged, SalvagedRecord
 from engine.rescue.salvage.sources import SalvageSource
 from jetool.commands.salvage.output_files import SourceFiles
 from jetool.commands.salvage.rows import SavedDatabase
@@ -58,11 +58,8 @@ def save(
             saved[number] += len(records)
             if database.orphan:
                 done.counts["orphans"] += len(records)
-            gone = [one for one in batch if isinstance(one, LostVersion)] if len(records) < len(batch) else []
-            lost[number] += len(gone)
-            if names is not None:
-                room = max(MOST_NAMES - len(names), 0)
-                names += [of_lost_key(database.db.name, one.key, one.lsn) for one in gone[:room]]
+            if len(records) < len(batch):
+                lost[number] += _note_lost(batch, database.db.name, names)
         for written in files:
             written.close()
         stack.pop_all()
@@ -88,6 +85,15 @@ def save(
             )
         )
     return rows
+
+
+def _note_lost(batch: Sequence[Salvaged], db: str, names: list[LostName] | None) -> int:
+    """Add the first lost keys of a batch to the names; returns how many there are."""
+    gone = [one for one in batch if isinstance(one, LostVersion)]
+    if names is not None:
+        room = max(MOST_NAMES - len(names), 0)
+        names += [of_lost_key(db, one.key, one.lsn) for one in gone[:room]]
+    return len(gone)
 
 
 def _write_entries(directory: Path) -> None:
