@@ -2,7 +2,8 @@
 
 Packages, bottom up: each imports only from packages above it in this list (see ARCHITECTURE.md):
 
-* ``engine.errors``, ``engine.events``, ``engine.version``: the error classes, the progress listener, the version.
+* ``engine.errors``, ``engine.events``, ``engine.verdict``, ``engine.version``: the error classes, the progress
+  listener, the words of verdicts, the version.
 * ``engine.native``: the inner loops in C, and whether this is the native build.
 * ``engine.fields``: results as records; each field declares its kind, unit and help.
 * ``engine.format``: pure codecs, bytes to frozen records and back; no I/O.

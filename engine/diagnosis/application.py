@@ -17,10 +17,12 @@ from engine.diagnosis.losses import of_journals, of_records
 from engine.diagnosis.record import FRONTEND, LDAP, OTHER, PLAIN, DiagnosisOptions, LostName
 from engine.diagnosis.record import NOSQL as OF_NOSQL
 from engine.errors import JetoolError
+from engine.events import SILENT, Listener
 from engine.format.entry.db_tree import DbTree
 from engine.inspect.contents import DecodingPlan, EnvironmentSource, decoding_of, sample_log
-from engine.log.files import LogFiles
+from engine.log.files import LogFiles, list_log_files
 from engine.log.scan import scan_log
+from engine.log.tail import find_end
 from engine.rep.group import Membership, committed_members
 from engine.storage.base import Storage
 
@@ -101,6 +103,27 @@ def look_at_application(
         return ApplicationFacts(
             kind=kind, title=title, members=None, frontend=None, lost=(), broken=0, plan=None, problem=str(error)
         )
+
+
+class LostNames(NamedTuple):
+    """What recovery cuts off, by name, and how many of its commits have a record that cannot be named."""
+
+    lost: tuple[LostName, ...] = ()
+    broken: int = 0
+
+
+def names_after_damage(storage: Storage, listener: Listener = SILENT) -> LostNames:
+    """What stands after the damage at which the log ends; empty if nothing does, or if recovery fails."""
+    try:
+        files = list_log_files(storage)
+        tail = find_end(storage, files, listener)
+        # Records outside transactions have no Commit.
+        if tail.damage is None or not tail.given_up_bytes:
+            return LostNames()
+        found = look_at_application(storage, files, None, DiagnosisOptions(listener=listener))
+    except JetoolError:
+        return LostNames()
+    return LostNames(found.lost, found.broken)
 
 
 def _of_environment(env: Environment, options: DiagnosisOptions) -> ApplicationFacts:

@@ -6,6 +6,7 @@ Commits after damage are found in the log (``engine.inspect.unread_records``), r
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -169,6 +170,18 @@ def _of_key(plan: DecodingPlan | None, db: str, key: bytes) -> tuple[str, str]:
     except (FormatError, ValueError):
         return KEY, _text(None, key)
     return KEY, _text(None if plan is None else plan.record(db, key, None), key)
+
+
+def of_lost_key(db: str, key: bytes, lsn: int) -> LostName:
+    """A key whose newest version is lost, in an environment that may not open: a journal, a DN, or a key."""
+    kind, name = _of_key(None, db, key)
+    tree = index_name(db)
+    if tree is not None and tree.tree == DN2ID:
+        # Otherwise the key is printed as it is.
+        with contextlib.suppress(FormatError, ValueError):
+            kind, name = DN, dn_of(tree.base, key)[:_LONGEST_NAME]
+    place = None if lsn == NULL_LSN else format_lsn(lsn)
+    return LostName(kind=kind, db=db or None, name=name, key=key, place=place, certain=True)
 
 
 def of_missing(report: MissingReport, plan: DecodingPlan | None) -> list[LostName]:

@@ -7,6 +7,7 @@ from typing import Annotated, Final, NamedTuple
 from engine.errors import plural
 from engine.events import SILENT, Listener
 from engine.fields import Bool, Choices, Int, Key, SizeBytes, Text, Time, record
+from engine.verdict import unjudged
 from engine.verify.report import ERROR, NOTE, WARNING
 
 # Answers to "can it start here".
@@ -177,7 +178,7 @@ def judge(reasons: tuple[Reason, ...], loss: Loss, unknown: str) -> tuple[str, s
     if stopping is not None:
         return NO, f"no: {stopping.text}"
     if unknown:
-        return UNKNOWN, f"cannot be judged: {unknown}"
+        return UNKNOWN, unjudged(unknown)
     words = loss.in_words()
     if words:
         return YES, f"yes, losing {words}"

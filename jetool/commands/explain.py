@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterator, Sequence
-from typing import IO, Annotated, NamedTuple
+from typing import IO, Annotated, Final, NamedTuple
 
 import click
 
 from engine.errors import NotFoundError, StorageError, UsageError, plural
-from engine.fields import Bool, Choices, FieldName, Int, Lsn, Text, record
+from engine.fields import Bool, Choices, FieldName, Int, Lsn, Text, record, row_of
 from engine.rescue.explanation import ExplainedMessage, PlaceLook, look_at_places
 from engine.rescue.explanation import explain as read_messages
 from engine.rescue.messages.record import DATA, ENVIRONMENTS, RISKS
@@ -19,6 +20,15 @@ from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command
 from jetool.frame.kinds import JE, kind_of
 from jetool.frame.options import Run
+from jetool.output.shape import Style, to_text
+from jetool.output.text import fold, heading, label
+
+RISK_MEANINGS: Final = {
+    "none": "try again",
+    "check": "look",
+    "node": "this node stops, its data is safe",
+    "data": "data may be lost or wrong",
+}
 
 
 @record()
@@ -30,7 +40,7 @@ class ExplainedText(NamedTuple):
     cause: Annotated[Text | None, "what causes it"]
     risk: Annotated[
         Text | None,
-        "none: try again; check: look; node: this node stops, its data is safe; data: data may be lost or wrong",
+        "; ".join(f"{word}: {meaning}" for word, meaning in RISK_MEANINGS.items()),
         Choices(RISKS),
     ]
     environment: Annotated[
@@ -133,17 +143,59 @@ def explain(run: Run, file: str, directory: str | None) -> int:
             raise UsageError("--env looks at environments of JE only", hint="jetool verify looks at Derby databases")
         places = look_at_places(storage, found)
     unknown = sum(one.known is None for one in found)
-    run.out.document(
-        Explanation(
-            source=file,
-            lines=count,
-            unknown=unknown,
-            messages=[_explained(one, directory) for one in found],
-            places=[ExplainedPlace(lsn=one.lsn, intact=one.intact, found=one.found) for one in places],
-        )
+    home = directory or _home_of(file)
+    explanation = Explanation(
+        source=file,
+        lines=count,
+        unknown=unknown,
+        messages=[_explained(one, home) for one in found],
+        places=[ExplainedPlace(lsn=one.lsn, intact=one.intact, found=one.found) for one in places],
     )
+    if run.out.format == "text" and run.out.selected is None:
+        run.out.text(_page(explanation, run.out.style))
+    else:
+        run.out.document(explanation)
     bad = unknown or any(one.known is not None and one.known.risk == DATA for one in found)
     return exits.FINDINGS if bad or any(not place.intact for place in places) else exits.DONE
+
+
+def _home_of(file: str) -> str | None:
+    """The environment that a file with messages lies in; None if it lies in none."""
+    home = os.path.dirname(file) or "."
+    try:
+        return home if file != "-" and any(name.endswith(".jdb") for name in os.listdir(home)) else None
+    except OSError:
+        return None
+
+
+def _page(found: Explanation, style: Style) -> str:
+    """The text: a paragraph for each message, then the places that they name."""
+    lines = [f"{plural(len(found.messages), 'message')} in {plural(found.lines, 'line')} of {_named(found.source)}"]
+    for one in found.messages:
+        met = "once" if one.count_ == 1 else f"{one.count_} times"
+        where = f"line {one.first_line}"
+        if one.last_line != one.first_line:
+            where = f"lines {one.first_line} to {one.last_line}"
+        lines += ["", heading(to_text("text", one.message), style), f"  met {met}, {where}"]
+        lines += _labelled(one) if one.known else ["  this message is not in the table"]
+        lines.append(f"  text: {to_text('text', one.text)}")
+    for place in found.places:
+        state = "intact" if place.intact else "not intact"
+        lines += ["", heading(f"at {to_text('lsn', place.lsn)}", style), f"  {state}: {to_text('text', place.found)}"]
+    return "\n".join(fold(line, style.width, 2) for line in lines)
+
+
+def _named(source: str) -> str:
+    return "standard input" if source == "-" else to_text("text", source)
+
+
+def _labelled(one: ExplainedText) -> Iterator[str]:
+    row = {name: (kind, value) for name, kind, value in row_of(one)}
+    for name in ("cause", "risk", "environment", "next", "lsns", "vlsns", "txns", "releases", "others"):
+        kind, value = row[name]
+        if value:
+            meaning = f" ({RISK_MEANINGS[value]})" if name == "risk" else ""
+            yield f"  {label(name)}: {to_text(kind, value)}{meaning}"
 
 
 @contextlib.contextmanager

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain, islice
 from typing import Annotated, Any, Final, NamedTuple
 
 import click
 
 from engine.contents.opendj import LdapEntry, entry_json
 from engine.db.environment import Environment
-from engine.errors import NotFoundError
+from engine.errors import NotFoundError, plural
 from engine.events import Listener
-from engine.fields import Choices, Int, Json, Row, Text, record, shape_of
-from engine.inspect.ldap_backend import KINDS, BackendCheck, BackendEntry, backend_entries, base_dns
+from engine.fields import Choices, Int, Json, Like, Row, Text, record, shape_of
+from engine.inspect.ldap_backend import KINDS, BackendCheck, BackendEntry, BackendFinding, backend_entries, base_dns
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.environments import READ_EXITS, open_to_read, reading_code
@@ -20,8 +21,10 @@ from jetool.frame.groups import group
 from jetool.frame.options import Run
 from jetool.output.ldif import LdifEncoder, is_whole, ldif_of
 from jetool.output.shape import Style, to_text
+from jetool.output.verdicts import VerdictFields
 
 LDIF: Final = "ldif"
+_MOST_HELD: Final = 1000
 _EXITS: Final = {**READ_EXITS, exits.NOT_FOUND: "no environment, no entries in it, no such base DN"}
 
 
@@ -58,6 +61,8 @@ class Disagreement(NamedTuple):
 class BackendSummary(NamedTuple):
     """What was checked."""
 
+    verdict: Annotated[Text, Like(VerdictFields)]
+    why: Annotated[Text, Like(VerdictFields)]
     bases: Annotated[Sequence[Text], "base DNs"]
     entries: Annotated[Int, "entries of id2entry"]
     dns: Annotated[Int, "DNs of dn2id"]
@@ -169,17 +174,48 @@ def ldap_check(run: Run, env: str, wanted: str | None) -> int:
     """
     with open_to_read(run, env) as found:
         bases = _bases(found, wanted)
-        count = entries = dns = counters = 0
-        with run.out.stream(Disagreement, line=_line) as stream:
-            for base in bases:
-                check = BackendCheck(found, base, run.listener)
-                for one in check.findings():
-                    stream.row(Disagreement(kind=one.kind, base=one.base, id=one.id, dn=one.dn, text=one.text))
-                    count += 1
-                entries, dns = entries + check.totals.entries, dns + check.totals.dns
-                counters += check.totals.counters
-            stream.end(BackendSummary(bases=bases, entries=entries, dns=dns, counters=counters, findings=count))
-        return exits.worst([reading_code(found), exits.FINDINGS if count else exits.DONE])
+        checks = [BackendCheck(found, base, run.listener) for base in bases]
+        rest = (one for check in checks for one in check.findings())
+        # The verdict comes first, and damage may leave as many findings as there are entries.
+        first = list(islice(rest, _MOST_HELD))
+        code = exits.worst([reading_code(found), exits.FINDINGS if first else exits.DONE])
+        said = exits.verdict(code, _why(checks, first, found.unseen))
+        with run.out.stream(Disagreement, line=_line, verdict=said) as stream:
+            count = 0
+            for one in chain(first, rest):
+                stream.row(Disagreement(kind=one.kind, base=one.base, id=one.id, dn=one.dn, text=one.text))
+                count += 1
+            stream.end(
+                BackendSummary(
+                    verdict=said.word,
+                    why=said.why,
+                    bases=bases,
+                    entries=sum(check.totals.entries for check in checks),
+                    dns=sum(check.totals.dns for check in checks),
+                    counters=sum(check.totals.counters for check in checks),
+                    findings=count,
+                )
+            )
+        return code
+
+
+def _why(checks: Sequence[BackendCheck], first: Sequence[BackendFinding], unseen: str | None) -> str:
+    """What the verdict rests on.
+
+    Arguments:
+        first: the first findings; if there are ``_MOST_HELD``, there may be more.
+        unseen: the part of the log that was not read.
+    """
+    parts = []
+    if first:
+        count = plural(len(first), "inconsistency", "inconsistencies")
+        parts.append(f"{'at least ' if len(first) == _MOST_HELD else ''}{count}, the first: {first[0].text}")
+    if unseen:
+        parts.append(unseen)
+    if not parts:
+        entries = sum(check.totals.entries for check in checks)
+        parts.append(f"{plural(entries, 'entry agrees', 'entries agree')} with their DNs and counters")
+    return "; ".join(parts)
 
 
 def _line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the signature of TextLine

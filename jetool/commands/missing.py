@@ -10,16 +10,18 @@ from typing import Annotated, NamedTuple
 import click
 
 from engine.errors import UsageError, plural
-from engine.fields import Bool, Choices, Int, Key, Lsn, Row, Text, record, shape_of
+from engine.fields import Bool, Choices, Int, Key, Like, Lsn, Row, Text, record, shape_of
 from engine.format.lsn import NULL_LSN
 from engine.log.files import log_file_name
 from engine.rescue.missing_files import CUT, MISSING, STATES, UNKNOWN, AbsentFile, MissingReport, find_missing
 from engine.storage.disk import DiskStorage
+from engine.verdict import CheckVerdict
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.kinds import require_je
 from jetool.frame.options import Run
 from jetool.output.shape import Style, to_text
+from jetool.output.verdicts import VerdictFields
 
 
 @record("file")
@@ -67,6 +69,8 @@ class MissingSubtree(NamedTuple):
 class MissingSummary(NamedTuple):
     """What is missing."""
 
+    verdict: Annotated[Text, Like(VerdictFields)]
+    why: Annotated[Text, Like(VerdictFields)]
     environment: Annotated[Text, "its directory"]
     problem: Annotated[Text | None, "why recovery refuses, or what it does not read; null when it reads everything"]
     missing: Annotated[Int, "files that something needs"]
@@ -157,7 +161,10 @@ def missing(run: Run, env: str, repair: bool, to: str | None) -> int:
             consequence="what they wrote was not looked at" if report.walked else "the trees are as the log has them",
             hint=f"jetool salvage {env} --to DIR saves what is legible",
         )
-    with run.out.stream(MissingFileRow, MissingKey, MissingSubtree, line=_line) as stream:
+    found = exits.FINDINGS if wrong else exits.DONE
+    # A file that is there may be damaged: only its end is looked at.
+    said = exits.verdict(found, _why(report, counts), partly=True)
+    with run.out.stream(MissingFileRow, MissingKey, MissingSubtree, line=_line, verdict=said) as stream:
         for file in report.files:
             stream.row(_absent(file))
         for key in report.keys:
@@ -174,10 +181,10 @@ def missing(run: Run, env: str, repair: bool, to: str | None) -> int:
                     internal=one.internal,
                 )
             )
-        code, copy = exits.FINDINGS if wrong else exits.DONE, None
+        code, copy = found, None
         if repair and to is not None:
             code, copy = _copy(run, env, to)
-        stream.end(_summary(env, report, counts, to, copy, dry_run=run.dry_run))
+        stream.end(_summary(env, said, report, counts, to, copy, dry_run=run.dry_run))
     return code
 
 
@@ -207,8 +214,33 @@ def _absent(file: AbsentFile) -> MissingFileRow:
     )
 
 
+def _why(report: MissingReport, counts: Counter[str]) -> str:
+    """What the verdict rests on: the files that are missing, and the records that stood only there."""
+    gone = [plural(counts[MISSING], "file is missing", "files are missing")] if counts[MISSING] else []
+    gone += [plural(counts[CUT], "file is cut short", "files are cut short")] if counts[CUT] else []
+    gone += [plural(counts[UNKNOWN], "absent file is unknown", "absent files are unknown")] if counts[UNKNOWN] else []
+    if gone:
+        keys = sum(not key.internal for key in report.keys)
+        below = sum(one.records for one in report.subtrees if not one.internal)
+        lost = [f"the database {name}" for name in report.databases]
+        lost += [plural(keys, "record")] if keys else []
+        lost += [f"about {plural(below, 'record')} in lost parts of trees"] if below else []
+        return f"{', '.join(gone)}; lost with them: {', '.join(lost) or 'no record that is known'}"
+    if report.problem:
+        return report.problem
+    cleaned = f" ({plural(counts['cleaned'], 'number')} left out by the cleaner)" if counts["cleaned"] else ""
+    return f"no log file is missing or cut short{cleaned}; checksums were not checked: jetool verify"
+
+
 def _summary(
-    env: str, report: MissingReport, counts: Counter[str], to: str | None, copy: str | None, *, dry_run: bool
+    env: str,
+    verdict: CheckVerdict,
+    report: MissingReport,
+    counts: Counter[str],
+    to: str | None,
+    copy: str | None,
+    *,
+    dry_run: bool,
 ) -> MissingSummary:
     next_command = None
     if copy is not None:
@@ -222,6 +254,8 @@ def _summary(
     keys = [key for key in report.keys if not key.internal]
     subtrees = [one for one in report.subtrees if not one.internal]
     return MissingSummary(
+        verdict=verdict.word,
+        why=verdict.why,
         environment=env,
         problem=report.problem or None,
         missing=counts[MISSING],

@@ -7,17 +7,19 @@ from typing import Annotated, Final, NamedTuple
 import click
 
 from engine.errors import plural
-from engine.fields import Choices, Int, Row, SizeBytes, Text, record, shape_of
+from engine.fields import Choices, Int, Like, Row, SizeBytes, Text, record, shape_of
 from engine.log.files import LOCK_FILE, READERS_BYTE, list_log_files
 from engine.rescue.recalculation import DatabaseSpace, recalculate
 from engine.rescue.repair.access import writer_of
 from engine.rescue.space import OTHER, RESERVED, STATES, SpaceFile, SpaceReport, recounted, survey_space
 from engine.storage.disk import DiskStorage
+from engine.verdict import CheckVerdict
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.kinds import require_je
 from jetool.frame.options import Run
 from jetool.output.shape import Style, to_text
+from jetool.output.verdicts import VerdictFields
 
 _BAR: Final = 20
 
@@ -58,6 +60,8 @@ class DatabaseUse(NamedTuple):
 class DirectoryUse(NamedTuple):
     """The directory."""
 
+    verdict: Annotated[Text, Like(VerdictFields)]
+    why: Annotated[Text, Like(VerdictFields)]
     environment: Annotated[Text, "its path"]
     files: Annotated[Int, "files in it, log files and others"]
     size_bytes: Annotated[SizeBytes, "their bytes, all of them"]
@@ -151,7 +155,11 @@ def space(run: Run, env: str, why: bool, recalc: bool) -> int:
             run.messages.warning(
                 f"not counted: {unknown}", file=env, consequence="the entries that it uses count as obsolete"
             )
-    with run.out.stream(FileUse, DatabaseUse, line=_line_with_reason if why else _line) as stream:
+    code = exits.FINDINGS if report.problem else exits.DONE
+    read = "the trees and the log were" if recalc else "the cleaner's counters were"
+    said = exits.verdict(code, report.problem or f"{read} read; checksums were not checked: jetool verify", partly=True)
+    line = _line_with_reason if why else _line
+    with run.out.stream(FileUse, DatabaseUse, line=line, verdict=said) as stream:
         for file in report.files:
             stream.row(_file(file))
         for one in databases:
@@ -165,13 +173,13 @@ def space(run: Run, env: str, why: bool, recalc: bool) -> int:
                     obsolete_bytes=one.obsolete,
                 )
             )
-        stream.end(_summary(env, report, writer, reader))
+        stream.end(_summary(env, said, report, writer, reader))
     if reader is not None:
         run.messages.notice(
             f"process {reader or 'unknown'} has the environment open for reading",
             consequence="no file is deleted until it closes it",
         )
-    return exits.FINDINGS if report.problem else exits.DONE
+    return code
 
 
 def _file(file: SpaceFile) -> FileUse:
@@ -189,12 +197,16 @@ def _file(file: SpaceFile) -> FileUse:
     )
 
 
-def _summary(env: str, report: SpaceReport, writer: int | None, reader: int | None) -> DirectoryUse:
+def _summary(
+    env: str, verdict: CheckVerdict, report: SpaceReport, writer: int | None, reader: int | None
+) -> DirectoryUse:
     files = report.files
     counted = sum(file.counted or 0 for file in files)
     least = sum(file.live[0] for file in files if file.live is not None)
     most = sum(file.live[1] for file in files if file.live is not None)
     return DirectoryUse(
+        verdict=verdict.word,
+        why=verdict.why,
         environment=env,
         files=len(files),
         size_bytes=sum(file.size_bytes for file in files),

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, NamedTuple
 import click
 
 from engine.events import Progress
-from engine.fields import Bool, Choices, Int, Lsn, SizeBytes, Text, Time, record, shape_of
+from engine.fields import Bool, Choices, Int, Lsn, Row, SizeBytes, Text, Time, record, shape_of
 from engine.format.entry.txn_end import Prepare
 from engine.format.fast.fate_table import AFTER_END, HAS_END, lsn_of
 from engine.format.fast.packed_ints import PackedInts
@@ -28,6 +28,8 @@ from jetool.output.columns import rendered
 
 # Number of transactions that are rendered at once.
 _CHUNK_ROWS: Final = 5000
+# Rows that text columns are fitted to.
+_SCREEN: Final = 50
 
 
 @record("txn")
@@ -114,6 +116,14 @@ def txns(
         chosen = array("q", islice((row for row in chosen if wanted.fits(transactions, row)), limit))
     chosen = chosen[:limit]
     with run.out.stream(TxnRow) as stream:
+        sample: list[tuple[str, Row]] = []
+        if run.out.style.width is not None:
+            first, shape = _columns(transactions, chosen[:_SCREEN]), shape_of(TxnRow)
+            kinds = {field.name: field.kind for field in shape.fields}
+            for values in zip(*first.values(), strict=True):
+                row = [(name, kinds[name], value) for name, value in zip(first, values, strict=True)]
+                sample.append((shape.rec, row))
+            stream.fit(sample)
         parts = [chosen[at : at + _CHUNK_ROWS] for at in range(0, len(chosen), _CHUNK_ROWS)]
         written = Progress(run.listener, "write", len(chosen))
         for part, chunk in zip(
@@ -162,6 +172,11 @@ class _Wanted(NamedTuple):
 
 def _rendered(encoder: Encoder, transactions: Transactions, rows: Sequence[int]) -> bytes:
     """Render many transactions at once, without an object for each."""
+    return rendered(encoder, TxnRow, _columns(transactions, rows))
+
+
+def _columns(transactions: Transactions, rows: Sequence[int]) -> dict[str, Sequence[Any]]:
+    """The fields of ``TxnRow`` of many transactions, in order."""
     table, prepares, taken_back = transactions.table, transactions.prepares, transactions.rolled_back
 
     def column(packed: PackedInts) -> list[int]:
@@ -172,7 +187,7 @@ def _rendered(encoder: Encoder, transactions: Transactions, rows: Sequence[int])
     ids, lns, dbs, states = column(table.ids), column(table.lns), column(table.dbs), [table.states[row] for row in rows]
     names = {db: tuple(sorted(table.databases(db))) for db in set(dbs)}
     times = zip(column(table.times), states, strict=True)
-    columns: dict[str, Sequence[Any]] = {
+    return {
         "txn": ids,
         "fate": [transactions.fate_at(row) for row in rows],
         "first_lsn": list(map(lsn_of, column(table.first))),
@@ -186,7 +201,6 @@ def _rendered(encoder: Encoder, transactions: Transactions, rows: Sequence[int])
         "after_end": [bool(state & AFTER_END) for state in states],
         "xid": [_xid(prepares[txn_id]) if txn_id in prepares else None for txn_id in ids],
     }
-    return rendered(encoder, TxnRow, columns)
 
 
 def _xid(prepare: Prepare) -> str:

@@ -18,12 +18,15 @@ import os
 import select
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from engine.errors import JetoolError
 from jetool.output.sink import OutputClosedError, silence
+
+if TYPE_CHECKING:
+    from engine.verdict import CheckVerdict
 
 DONE: Final = 0
 FINDINGS: Final = 1
@@ -77,6 +80,33 @@ _NEXT: Final = {
     "committed": "the write is committed: jetool node get reads it, jetool group show shows the state of the nodes",
     "job": "{} --help; --master and --conf set where and how Spark runs it",
 }
+
+
+def verdict(code: int, why: str, *, partly: bool = False) -> CheckVerdict:
+    """The verdict that agrees with an exit code.
+
+    Arguments:
+        why: what it rests on.
+        partly: not everything was checked, so that nothing may be called sound.
+    """
+    from engine.verdict import DAMAGED, NONE_SEEN, SOUND, UNJUDGED, CheckVerdict
+
+    if code in (DONE, WARNINGS):
+        return CheckVerdict(NONE_SEEN if partly else SOUND, why)
+    return CheckVerdict({FINDINGS: DAMAGED, DATA_GIVEN_UP: DAMAGED}.get(code, UNJUDGED), why)
+
+
+def comparison_verdict(why: str, *, same: bool, problem: str) -> CheckVerdict:
+    """The verdict of a comparison, whose exit code is DONE only for ``EQUAL``.
+
+    Arguments:
+        problem: damage, or what was not read; empty if everything was read.
+    """
+    from engine.verdict import DAMAGED, DIFFERENT, EQUAL, CheckVerdict
+
+    if same and problem:
+        return CheckVerdict(DAMAGED, f"{why}, but {problem}")
+    return CheckVerdict(EQUAL if same else DIFFERENT, f"{why}; {problem}" if problem else why)
 
 
 class TerminatedError(KeyboardInterrupt):
@@ -193,11 +223,16 @@ def _named(args: Sequence[str]) -> str:
 
 
 def _usage_fields(error: click.ClickException, code: int) -> dict[str, str | int]:
-    fields: dict[str, str | int] = {"kind": "usage", "exit_code": code, "what": error.format_message().rstrip(".")}
+    fields: dict[str, str | int] = {"kind": "usage", "exit_code": code, "what": _one_line(error.format_message())}
     context = error.ctx if isinstance(error, click.UsageError) else None
     if context is not None:
         fields["hint"] = f"{context.command_path} --help"
     return fields
+
+
+def _one_line(message: str) -> str:
+    """A message of Click, which lists choices on lines of their own, as one line."""
+    return " ".join(message.split()).rstrip(".")
 
 
 def wants_json(args: Sequence[str]) -> bool:

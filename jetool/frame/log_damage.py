@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.errors import DamageError, RefusedError, StorageError, UnsupportedError, plural
 from engine.format.lsn import format_lsn
@@ -66,8 +66,42 @@ def lost_in(run: Run, storage: Storage, files: LogFiles) -> Mapping[int, LostFil
     return lost
 
 
-def warn_of_damage_before(run: Run, env: str, storage: Storage, files: LogFiles, number: int) -> None:
-    """Print one warning if files before a number, which recovery does not read, are damaged.
+class EarlierDamage(NamedTuple):
+    """Damage that recovery does not read.
+
+    Attributes:
+        first: the first damaged place.
+        places, files: how many there are, and in how many files.
+        two_writers: two processes seem to have written the log at once.
+    """
+
+    first: Damage
+    places: int
+    files: int
+    two_writers: bool
+
+    def in_words(self) -> str:
+        """The damage, for a verdict."""
+        at = f"{self.first.path} at {format_lsn(self.first.lsn)}"
+        more = f" and {plural(self.places - 1, 'more place')}" if self.places > 1 else ""
+        return f"damage before the last checkpoint in {at}{more}"
+
+    def warn(self, run: Run, env: str) -> None:
+        """Print one warning."""
+        run.messages.warning(
+            "damage before the last checkpoint, which recovery does not read"
+            + (": two processes seem to have written the log at once" if self.two_writers else ""),
+            file=f"{env}/{self.first.path}",
+            lsn=format_lsn(self.first.lsn),
+            found=f"{plural(self.places, 'place')} in {plural(self.files, 'file')}, "
+            f"the first: {REASONS[self.first.reason]}",
+            consequence="records in the damaged part are lost, if the trees still refer to them",
+            hint=f"jetool verify {env} --full",
+        )
+
+
+def find_damage_before(run: Run, storage: Storage, files: LogFiles, number: int) -> EarlierDamage | None:
+    """Damage in files before a number, which recovery does not read; None without any.
 
     Checksums are verified if the files have at most a gigabyte; otherwise only headers are checked: types, sizes,
     links.
@@ -95,14 +129,5 @@ def warn_of_damage_before(run: Run, env: str, storage: Storage, files: LogFiles,
             continue
         damages += [one.damage for one in found]
     if not damages:
-        return
-    first, count = damages[0], len({one.path for one in damages})
-    run.messages.warning(
-        "damage before the last checkpoint, which recovery does not read"
-        + (": two processes seem to have written the log at once" if two_writers else ""),
-        file=f"{env}/{first.path}",
-        lsn=format_lsn(first.lsn),
-        found=f"{plural(len(damages), 'place')} in {plural(count, 'file')}, the first: {REASONS[first.reason]}",
-        consequence="records in the damaged part are lost, if the trees still refer to them",
-        hint=f"jetool verify {env} --full",
-    )
+        return None
+    return EarlierDamage(damages[0], len(damages), len({one.path for one in damages}), two_writers)

@@ -15,4 +15,5 @@ Modules:
 * ``shape``: shapes: the fields of an output record, and the format of values of each kind
 * ``sink``: targets of rendered bytes: standard output, or a file that appears only when it is complete
 * ``text``: text for operators
+* ``verdicts``: the fields of a verdict, and its line of text
 """

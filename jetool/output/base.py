@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Protocol
 
 from engine.fields import Row, Shape, Shaped
+from engine.verdict import CheckVerdict
 from jetool.output.findings import FindingView
 from jetool.output.shape import Style
 
@@ -37,6 +38,7 @@ class StreamLayout(NamedTuple):
         style: how values look.
         line: the line of text for a row; None for columns.
         few: all rows come at once, so that text columns on a terminal can be fitted to their content.
+        verdict: the first line of text; empty for none.
     """
 
     shapes: tuple[Shape, ...]
@@ -44,6 +46,7 @@ class StreamLayout(NamedTuple):
     style: Style = Style()
     line: TextLine | None = None
     few: bool = False
+    verdict: str = ""
 
 
 class Encoder(Protocol):
@@ -75,6 +78,9 @@ class OutputStream(Protocol):
 
     def rows(self, rows: Iterable[tuple[str, Row]]) -> None:
         """Print rows, each with the name of its shape."""
+
+    def fit(self, rows: Iterable[tuple[str, Row]]) -> None:
+        """Fit text columns on a terminal to some rows, before ``encoder`` is used; prints nothing."""
 
     def write(self, chunk: bytes) -> None:
         """Print rows that ``encoder.rows`` rendered. An empty chunk prints nothing."""
@@ -137,7 +143,12 @@ class Output(Protocol):
         """
 
     def stream(
-        self, *classes: Shaped, line: TextLine | None = None, encoder: Encoder | None = None, few: bool = False
+        self,
+        *classes: Shaped,
+        line: TextLine | None = None,
+        encoder: Encoder | None = None,
+        few: bool = False,
+        verdict: CheckVerdict | None = None,
     ) -> OutputStream:
         """Start a stream.
 
@@ -146,14 +157,18 @@ class Output(Protocol):
             line: renders a row as a line of text instead of columns.
             encoder: the encoder for a format that only this command has.
             few: all rows will be given in one call of the stream's ``rows``.
+            verdict: the first line of text, without ``--fields``; the summary has the same fields.
         """
 
-    def findings(self, rules: Sequence[tuple[str, str]], environments: Sequence[str]) -> FindingStream:
+    def findings(
+        self, rules: Sequence[tuple[str, str]], environments: Sequence[str], verdict: CheckVerdict | None = None
+    ) -> FindingStream:
         """Start a stream of findings.
 
         Arguments:
             rules: code and one sentence for every finding that the command can report.
             environments: the directories that are checked.
+            verdict: as for ``stream``.
         """
 
     def flush(self) -> None:

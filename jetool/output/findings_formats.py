@@ -26,6 +26,7 @@ from jetool.output.findings import SEVERITIES, FindingView, byte_offset, finding
 from jetool.output.shape import PLAIN, Style, lsn_text, printable, to_json, to_text
 
 MOST_KEPT: Final = 1000
+_WITH_UNITS: Final = frozenset(("size_bytes", "duration_ms"))
 _DERBY_PLACE: Final = frozenset(("instant", "container", "page"))
 # The lists of a summary with checked and unchecked parts.
 _LEVELS: Final = (("checked", 1), ("not_checked", 0))
@@ -103,7 +104,7 @@ def _junit(found: FindingTally, summary: Row, style: Style) -> bytes:
         for env in found.incomplete
     ]
     properties = "".join(
-        f"    <property name={_attribute(name)} value={_attribute(to_text(kind, value, style))}/>\n"
+        f"    <property name={_attribute(name)} value={_attribute(_plain_text(kind, value, style))}/>\n"
         for name, kind, value in (("environment", "texts", found.environments), *summary)
     )
     totals = f'tests="{len(cases) + len(lost)}" failures="{failures}" errors="{len(lost)}"'
@@ -115,6 +116,11 @@ def _junit(found: FindingTally, summary: Row, style: Style) -> bytes:
         f'  <testsuite name="jetool verify" {totals} {when}>\n'
         f"    <properties>\n{properties}    </properties>\n{''.join((*cases, *lost))}  </testsuite>\n</testsuites>\n"
     ).encode("utf-8", "xmlcharrefreplace")
+
+
+def _plain_text(kind: str, value: Any, style: Style) -> str:
+    """A value for a program: numbers without units."""
+    return str(value) if isinstance(value, int) and kind in _WITH_UNITS else to_text(kind, value, style)
 
 
 def _attribute(text: str) -> str:
@@ -181,15 +187,12 @@ def _result(finding: FindingView) -> dict[str, Any]:
 
 def _prometheus(found: FindingTally, summary: Row, style: Style) -> bytes:
     whole = {"environment": found.environments[0]} if len(found.environments) == 1 else {}
-    # For one environment every code has a series, even with value zero, because alerts need series that always exist.
-    # For a fleet only the totals below have zeros, since all codes of all environments would be tens of thousands of
-    # series.
-    zeros = [(env, code, severity) for env in whole.values() for code in found.kept for severity in SEVERITIES]
-    by_code = {**dict.fromkeys(zeros, 0), **found.each}
+    # Alerts need series that always exist: the totals below have zeros. All codes would be hundreds of series, and of a
+    # fleet tens of thousands.
     lines = _metric(
         "jetool_findings",
         "Findings of the last check.",
-        [({"environment": e, "code": c, "severity": s}, count) for (e, c, s), count in by_code.items()],
+        [({"environment": e, "code": c, "severity": s}, count) for (e, c, s), count in found.each.items()],
     )
     totals = Counter[tuple[str, str]]()
     for (env, _, severity), count in found.each.items():

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Final
 
 from engine.fields import Row, Shaped, as_row, named_row, row_of, shape_of
+from engine.verdict import CheckVerdict
 from jetool.output.base import Encoder, FindingStream, StreamLayout, TextLine
 from jetool.output.findings import COLLECTED_FORMATS, FindingRow, FindingView, finding_row, text_line
 from jetool.output.shape import Style, check_fields, pick_fields
 from jetool.output.sink import Sink
+
+# The rows of a stream that its columns are fitted to.
+_SCREEN: Final = 50
 
 
 class Renderer:
@@ -79,19 +83,28 @@ class Renderer:
             self._sink.write(text.table(shape, picked, self.selected, self.style))
 
     def stream(
-        self, *classes: Shaped, line: TextLine | None = None, encoder: Encoder | None = None, few: bool = False
+        self,
+        *classes: Shaped,
+        line: TextLine | None = None,
+        encoder: Encoder | None = None,
+        few: bool = False,
+        verdict: CheckVerdict | None = None,
     ) -> RowStream:
         """Start a stream."""
         check_fields(self.selected, classes)
-        plan = StreamLayout(tuple(map(shape_of, classes)), self.selected, self.style, line, few)
+        said = "" if verdict is None else verdict.in_words()
+        plan = StreamLayout(tuple(map(shape_of, classes)), self.selected, self.style, line, few, said)
         return RowStream(encoder or self._encoder(plan, "records"), self._sink)
 
-    def findings(self, rules: Sequence[tuple[str, str]], environments: Sequence[str]) -> FindingStream:
+    def findings(
+        self, rules: Sequence[tuple[str, str]], environments: Sequence[str], verdict: CheckVerdict | None = None
+    ) -> FindingStream:
         """Start a stream of findings."""
         check_fields(self.selected, (FindingRow,))
         if self.format in COLLECTED_FORMATS:
             return _CollectedFindings(self.format, rules, environments, self.style, self._sink)
-        plan = StreamLayout((shape_of(FindingRow),), self.selected, self.style, text_line)
+        said = "" if verdict is None else verdict.in_words()
+        plan = StreamLayout((shape_of(FindingRow),), self.selected, self.style, text_line, verdict=said)
         return _StreamedFindings(RowStream(self._encoder(plan, "findings"), self._sink))
 
     def text(self, text: str) -> None:
@@ -127,6 +140,8 @@ class RowStream:
         self._between = b""
         self._written = False
         self._ended = False
+        # The first rows, until the columns are fitted to them; None once they are.
+        self._held: list[tuple[str, Row]] | None = [] if getattr(encoder, "wants_rows", False) else None
 
     def row(self, record: Any) -> None:
         """Print one record."""
@@ -134,10 +149,38 @@ class RowStream:
 
     def rows(self, rows: Iterable[tuple[str, Row]]) -> None:
         """Print rows."""
-        self.write(self.encoder.rows(rows))
+        if self._held is None:
+            self.write(self.encoder.rows(rows))
+            return
+        self._held += rows
+        if len(self._held) >= _SCREEN:
+            self._release()
+
+    def fit(self, rows: Iterable[tuple[str, Row]]) -> None:
+        """Fit text columns to some rows, without printing them."""
+        if self._held is not None:
+            held, self._held = self._held, list(rows)
+            self._fit_to_held()
+            self.rows(held)
+
+    def _release(self) -> None:
+        """Fit text columns to the rows that were held back, and print these."""
+        if self._held is not None:
+            held = self._held
+            self._fit_to_held()
+            self.write(self.encoder.rows(held))
+
+    def _fit_to_held(self) -> None:
+        from jetool.output.text import TextEncoder
+
+        held, self._held = self._held, None
+        if held and isinstance(self.encoder, TextEncoder):
+            self.encoder = self.encoder.fitted_to(held)
+            self._pending = self.encoder.head()
 
     def write(self, chunk: bytes) -> None:
         """Print rendered rows."""
+        self._release()
         if chunk:
             # The head is printed with the first rows, so that a run that fails earlier prints nothing.
             self._sink.write(self._pending + self._between + chunk)
@@ -145,13 +188,15 @@ class RowStream:
 
     def flush(self) -> None:
         """Flush all output."""
+        self._release()
         self._sink.flush()
 
     def end(self, summary: Any) -> None:
         """Print the summary."""
+        self._release()
         foot = self.encoder.foot(as_row(summary))
         # The foot of text begins with a blank line to separate it from rows; remove that line if there are no rows.
-        nothing_above = not self._pending and not self._written
+        nothing_above = not self._written and (not self._pending or self._pending.endswith(b"\n\n"))
         self._sink.write(self._pending + (foot.removeprefix(b"\n") if nothing_above else foot))
         self._ended = True
 
@@ -163,6 +208,7 @@ class RowStream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """A stream that ends without an error must have had its summary."""
+        self._release()
         # Without its summary a stream would look truncated.
         if error is None and not self._ended:
             raise RuntimeError("a stream was left without its summary")

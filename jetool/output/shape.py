@@ -48,6 +48,8 @@ from engine.format.vlsn import NULL_VLSN
 from engine.inspect.key_formats import show
 
 _UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+# A range of numbers, such as journal ids.
+_RANGE: Final = [("first", "int"), ("last", "int")]
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND_MS: Final = 1000
 
@@ -168,7 +170,11 @@ def fields_of(record: Any) -> Row:
 
 
 def _record_text(record: Any, style: Style) -> str:
-    return "{" + " ".join(f"{name}={to_text(kind, value, style)}" for name, kind, value in fields_of(record)) + "}"
+    fields = fields_of(record)
+    if [(name, kind) for name, kind, _ in fields] == _RANGE:
+        first, last = (str(value) for _, _, value in fields)
+        return first if first == last else f"{first}-{last}"
+    return "{" + " ".join(f"{name}={to_text(kind, value, style)}" for name, kind, value in fields) + "}"
 
 
 def _json_text(value: Any) -> str:

@@ -1,8 +1,10 @@
 """Text for operators: aligned sections for documents, tables by ``tabulate``, columns or lines for streams.
 
-On a terminal, lines fit its width. First values, a command's own lines and table headings are folded between words,
-then texts in tables. If that is not enough, the columns on the right are dropped, and a line names them. Words are
-never broken, so that a path or an LSN can be copied. With ``--fields`` all selected columns are printed.
+On a terminal, lines fit its width, and nothing is left out. Values, a command's own lines and table headings are folded
+between words, then texts in tables. If that is not enough, the rows of a table become blocks of ``name value`` lines.
+A stream measures its columns from its first rows; the columns on the right that do not fit follow each row on lines of
+their own, without the values that are null. Words are never broken, so that a path or an LSN can be copied. With
+``--fields`` the selected columns are printed side by side.
 
 A document is printed as ``name value`` lines. A nested record becomes a section with a heading, a list of records a
 table under its heading. Names are the JSON keys with blanks instead of underscores, so that both outputs can be
@@ -12,7 +14,7 @@ compared.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from engine.fields import Row, Shape
@@ -28,9 +30,8 @@ _ESCAPE: Final = re.compile("\x1b\\[[0-9;]*m")
 # A text column of a table is not made narrower than this.
 _LEAST: Final = 12
 _GAP: Final = "  "
-# The most rows that are printed as blocks instead of a table.
-_FEW_ROWS: Final = 8
 _LONGEST_LIST: Final = 100
+_MARGIN: Final = "    "
 
 
 def fold(line: str, width: int | None, indent: int = 4) -> str:
@@ -70,14 +71,32 @@ def heading(text: str, style: Style) -> str:
 
 
 def document(row: Row, style: Style) -> bytes:
-    """One record as aligned lines and sections."""
+    """One record as aligned lines and sections, after its verdict."""
+    said, row = _split_verdict(row)
     plain = [field for field in row if not _nested(field[1])]
-    parts = [_aligned(plain, style)] if plain else []
+    parts = [_verdict(said, style)] if said else []
+    parts += [_aligned(plain, style)] if plain else []
     for name, kind, value in row:
         if _nested(kind) and value is not None:
             body = _aligned(value, style) if kind == "record" else _table_text(value, style)
             parts.append(f"{heading(label(name), style)}\n{body}")
     return encode("\n\n".join(parts) + "\n")
+
+
+def _split_verdict(row: Row) -> tuple[str, Row]:
+    """As ``split_verdict``, which is not loaded for a row without a verdict."""
+    if all(name != "why" for name, _, _ in row):
+        return "", row
+    from jetool.output.verdicts import split_verdict
+
+    return split_verdict(row)
+
+
+def _verdict(line: str, style: Style) -> str:
+    from jetool.output.verdicts import colored
+
+    shown = fold(shape.printable(line), style.width, 2)
+    return colored(shown) if style.color else shown
 
 
 def table(shape: Shape, rows: Iterable[Row], selected: Sequence[str] | None, style: Style) -> bytes:
@@ -117,7 +136,7 @@ def _table_text(rows: Sequence[Row], style: Style) -> str:
     kinds = {name: kind for row in rows for name, kind, _ in row}
     inner = style if style.width is None else style._replace(width=style.width - 2)
     text = _tabulate(list(kinds), list(kinds.values()), rows, inner)
-    return "\n".join(f"  {line}" for line in text.splitlines())
+    return "\n".join(f"  {line}".rstrip() for line in text.splitlines())
 
 
 def _tabulate(
@@ -132,13 +151,12 @@ def _tabulate(
     headings = [label(name, kind) for name, kind in zip(names, kinds, strict=True)]
     if not cells:
         return fold(_GAP.join(headings), style.width, 0)
-    shown = list(range(len(names)))
+    shown, same = list(range(len(names))), ""
     if style.width is not None:
-        fitted, folded, shown = _fit(headings, cells, style.width, whole=whole)
-        # A long value leaves no room for most columns, so print the rows as blocks.
-        if len(shown) * 2 < len(names) and len(cells) <= _FEW_ROWS:
+        fitted = _fit(headings, cells, style.width, whole=whole)
+        if fitted is None:
             return _blocks(headings, cells, style.width)
-        headings, cells = fitted, folded
+        headings, cells, shown, same = fitted
     align = ["right" if kinds[at] in KINDS and KINDS[kinds[at]].right else "left" for at in shown]
     # Disable tabulate's number parsing, which would turn keys of digits into floats. tabulate makes columns at least
     # two wider than headings; disable that to save space.
@@ -152,20 +170,20 @@ def _tabulate(
         preserve_whitespace=True,
     )
     lines = [line.rstrip() for line in text.splitlines()]
-    left_out = [name for at, name in enumerate(names) if at not in shown]
-    if left_out:
-        left = f"not shown for want of width: {', '.join(left_out)}"
-        lines.append(fold(left, style.width, 0))
+    if same:
+        lines.append(fold(same, style.width, 2))
     return "\n".join(lines)
 
 
 def _fit(
     headings: list[str], cells: list[list[str]], width: int, *, whole: bool
-) -> tuple[list[str], list[list[str]], list[int]]:
-    """Headings and cells, folded if necessary, of the columns that fit, and the indexes of these columns."""
+) -> tuple[list[str], list[list[str]], list[int], str] | None:
+    """Headings and cells, folded if necessary; the indexes of these columns; and a line for the columns that have no
+    value, or the value "no", in all rows. None if the columns do not fit.
+    """
     columns = [[heading, *(row[at] for row in cells)] for at, heading in enumerate(headings)]
     if _total([max(map(len, column)) for column in columns]) <= width:
-        return headings, cells, list(range(len(headings)))
+        return headings, cells, list(range(len(headings))), ""
     # Fold headings first, because that does not hurt readability.
     least = [max(_longest_word(column[0]), *map(len, column[1:])) for column in columns]
     while (excess := _total(least) - width) > 0:
@@ -176,14 +194,22 @@ def _fit(
             break
         least[at] -= min(gains[at], excess)
     shown = list(range(len(least)))
-    # First drop columns that have only "-" or only "no", then columns on the right.
-    silent = [at for at, column in enumerate(columns) if at and set(column[1:]) in ({"-"}, {"no"})]
-    for at in [*reversed(silent), *(at for at in reversed(shown) if at and at not in silent)]:
+    # One line says what is the same in all rows.
+    for at in [at for at in reversed(shown) if at and set(columns[at][1:]) in ({"-"}, {"no"})]:
         if whole or _total([least[one] for one in shown]) <= width:
             break
         shown.remove(at)
+    if not whole and _total([least[one] for one in shown]) > width:
+        return None
+    parts = {"no": "no in every row: ", "-": "no value in any row: "}
+    silent = {
+        value: [headings[at] for at in range(len(headings)) if at not in shown and columns[at][1] == value]
+        for value in parts
+    }
+    same = "; ".join(said + ", ".join(silent[value]) for value, said in parts.items() if silent[value])
     folded = [[_folded(cell.split(" "), least[at], "", "") for cell in columns[at]] for at in shown]
-    return [column[0] for column in folded], [list(row) for row in zip(*(c[1:] for c in folded), strict=True)], shown
+    rows = [list(row) for row in zip(*(column[1:] for column in folded), strict=True)]
+    return [column[0] for column in folded], rows, shown, same
 
 
 def _blocks(headings: list[str], cells: list[list[str]], width: int) -> str:
@@ -193,6 +219,18 @@ def _blocks(headings: list[str], cells: list[list[str]], width: int) -> str:
         "\n".join(fold(f"{name:<{size}}  {cell}", width, size + 2) for name, cell in zip(headings, row, strict=True))
         for row in cells
     )
+
+
+def _packed(parts: Iterable[str], width: int) -> Iterator[str]:
+    """Parts side by side on indented lines; a part that is too long is folded."""
+    now = ""
+    for part in parts:
+        if now and len(_MARGIN + now + _GAP + part) > width:
+            yield fold(_MARGIN + now, width, 2)
+            now = ""
+        now += _GAP + part if now else part
+    if now:
+        yield fold(_MARGIN + now, width, 2)
 
 
 def _total(widths: Sequence[int]) -> int:
@@ -206,23 +244,32 @@ def _longest_word(text: str) -> int:
 class TextEncoder:
     """Renders a stream as lines: the command's own lines, or columns of fixed width except the last.
 
+    Arguments:
+        plan: the layout of the stream.
+        measured: the width of each column in the first rows; empty if it is not known.
+
     Attributes:
         pads: padding function and width of each column.
     """
 
     between = b""
 
-    def __init__(self, plan: StreamLayout) -> None:
+    def __init__(self, plan: StreamLayout, measured: Sequence[int] = ()) -> None:
         self._plan = plan
         self._columns = column_names(plan.shapes, plan.selected)
         # Reversed, so that the principal shape decides the kind of a name that several shapes have.
         kinds = {field.name: field.kind for shape in reversed(plan.shapes) for field in shape.fields}
         self._kinds = self._all_kinds = [kinds.get(name, "text") for name in self._columns]
         self._is_table = plan.few and plan.style.width is not None and plan.line is None
-        # With --fields the command's own line does not apply.
+        # With --fields the command's own line and its verdict do not apply.
+        self._said = plan.verdict if plan.selected is None else ""
         self._line = plan.line if plan.selected is None else None
         self._sizes = [_WIDTHS.get(kind, 12) for kind in self._kinds]
-        self._left = self._drop() if plan.style.width is not None and plan.selected is None else []
+        self._all_columns, self._below = self._columns, frozenset[str]()
+        if measured and not self._fits():
+            self._sizes = list(measured)
+        if not self._fits():
+            self._move_below()
         right = [kind in KINDS and KINDS[kind].right for kind in self._kinds]
         self.pads = [(str.rjust if one else str.ljust, width) for one, width in zip(right, self._sizes, strict=True)]
 
@@ -235,27 +282,45 @@ class TextEncoder:
         """Whether rows of a shape are printed as lines with exactly the shape's fields in order."""
         return self._line is None and not self._is_table and self._columns == shape.names()
 
-    def _drop(self) -> list[str]:
-        """Drop the columns on the right that do not fit; returns their names."""
+    @property
+    def wants_rows(self) -> bool:
+        """Whether columns would be chosen better once the first rows are known."""
+        return bool(self._below) and self._line is None and not self._is_table
+
+    def fitted_to(self, rows: Iterable[tuple[str, Row]]) -> TextEncoder:
+        """An encoder with columns as wide as those of some rows."""
+        cells = [self._texts(rec, row) for rec, row in rows]
+        headings = {name: label(name, kind) for name, kind in zip(self._all_columns, self._all_kinds, strict=True)}
+        widths = [
+            max(len(heading), *(len(row.get(name, "-")) for row in cells)) if cells else len(heading)
+            for name, heading in headings.items()
+        ]
+        return TextEncoder(self._plan, widths)
+
+    def _fits(self) -> bool:
+        width = self._plan.style.width
+        return width is None or self._plan.selected is not None or _total(self._sizes) <= width
+
+    def _move_below(self) -> None:
+        """Print the columns on the right that do not fit on lines of their own."""
         width = self._plan.style.width or 0
-        if _total(self._sizes) <= width:
-            return []
         # Reduce the width of LSNs first: the longest possible LSN is rare.
         sizes = zip(self._sizes, self._kinds, strict=True)
         self._sizes = [min(size, 15) if kind == "lsn" else size for size, kind in sizes]
         shown = len(self._sizes)
         while shown > 1 and _total(self._sizes[:shown]) > width:
             shown -= 1
-        left = self._columns[shown:]
+        self._below = frozenset(self._columns[shown:])
         self._columns, self._kinds, self._sizes = self._columns[:shown], self._kinds[:shown], self._sizes[:shown]
-        return left
 
     def head(self) -> bytes:
-        """Print headings for columns; a command's own lines need none."""
+        """Print the verdict, and headings for columns; a command's own lines need none."""
+        said = f"{_verdict(self._said, self._plan.style)}\n\n" if self._said else ""
         if self._line is not None or self._is_table:
-            return b""
+            return encode(said)
         return encode(
-            heading(
+            said
+            + heading(
                 self._padded([label(*column) for column in zip(self._columns, self._kinds, strict=True)]),
                 self._plan.style,
             )
@@ -278,22 +343,30 @@ class TextEncoder:
 
     def foot(self, summary: Row) -> bytes:
         """The summary as aligned lines after an empty line."""
+        if self._said:
+            # The first line has it.
+            _, summary = _split_verdict(summary)
         if not summary:
             return b""
-        left = ""
-        if self._left and self._line is None and not self._is_table:
-            left = f"not shown for want of width: {', '.join(self._left)}"
-        shown = fold(left, self._plan.style.width, 0) + "\n" if left else ""
-        return encode(f"\n{shown}{_aligned(summary, self._plan.style)}\n")
+        return encode(f"\n{_aligned(summary, self._plan.style)}\n")
 
-    def _cells(self, rec: str, row: Row) -> str:
+    def _texts(self, rec: str, row: Row) -> dict[str, str]:
         style = self._plan.style
         cells = {name: "-" if value is None else TEXTS[kind](value, style) for name, kind, value in row}
-        # Most rows have all columns, in their order.
-        if len(cells) == len(self._columns) and list(cells) == self._columns:
-            return self._padded(cells.values())
         cells.setdefault("rec", rec)
-        return self._padded([cells.get(name, "-") for name in self._columns])
+        return cells
+
+    def _cells(self, rec: str, row: Row) -> str:
+        cells = self._texts(rec, row)
+        line = self._padded([cells.get(name, "-") for name in self._columns])
+        if not self._below:
+            return line
+        rest = [
+            f"{label(name, kind)} {cells[name]}"
+            for name, kind in zip(self._all_columns, self._all_kinds, strict=True)
+            if name in self._below and cells.get(name, "-") != "-"
+        ]
+        return "\n".join([line, *_packed(rest, self._plan.style.width or 0)])
 
     def _padded(self, cells: Iterable[str]) -> str:
         padded = [pad(cell, width) for cell, (pad, width) in zip(cells, self.pads, strict=True)]

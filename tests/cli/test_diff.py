@@ -99,7 +99,7 @@ def test_the_first_difference(tmp_path: Path) -> None:
     altered(other, 110)
     found = diff(node(2), other)
     difference = found["first_difference"]
-    assert (found["relation"], found["same"], found["equal_entries"]) == ("identical", False, 99)
+    assert (found["relation"], found["same"], found["equal_entries"]) == ("differing", False, 99)
     assert (difference["vlsn"], difference["what"], difference["type"]) == (100, "key", difference["other_type"])
     assert difference["lsn"] is not None
     assert difference["other_lsn"] is not None

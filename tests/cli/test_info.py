@@ -159,7 +159,7 @@ def test_quick_leaves_out_what_needs_a_second_look() -> None:
     assert quick["recovery"] is None
     assert quick["first_vlsn"] is None
     assert {name for name in whole if whole[name] != quick[name]} <= {
-        "recovery", "first_vlsn", "last_vlsn", "open_rollbacks", "reserved_files", "reserved_bytes"
+        "why", "recovery", "first_vlsn", "last_vlsn", "open_rollbacks", "reserved_files", "reserved_bytes"
     }  # fmt: skip
     assert_valid("info", run("info", str(env), "--json", "--quick").out)
 

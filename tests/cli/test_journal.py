@@ -132,6 +132,8 @@ def test_a_healthy_frontend_is_clean(healthy: Path) -> None:
     found = document("check", healthy)
     assert found["findings" if "findings" in found else "records"] == []
     assert found["summary"] == {
+        "verdict": "sound", "why": "250 journals read, nothing is missing or unknown; 151 to 250 can be replayed after "
+        "image 150",
         "journals": 250, "findings": 0, "image": 150, "replay_first": 151, "replay_last": 250, "stops_at": None,
         "padded": 250, "padding_bytes": found["summary"]["padding_bytes"], "undecoded": 0, "next": None,
         "unseen": None,
@@ -288,9 +290,10 @@ def test_check_says_what_starrocks_would_skip(tmp_path: Path) -> None:
     lines = run("journal", "check", meta).text.splitlines()
     assert (
         "7  journal 7: its payload begins as JSON but is not JSON  replay stops here; StarRocks would not skip"
-        in lines[0]
+        in lines[2]
     )
-    assert "replay stops here; StarRocks may be told to skip it" in lines[1]
+    assert "replay stops here; StarRocks may be told to skip it" in lines[3]
+    assert lines[0].startswith("damaged: replay stops at 7: journal 7: its payload begins as JSON but is not JSON; 2 ")
 
 
 def test_compare_finds_a_hole_and_epochs_decide(tmp_path: Path) -> None:

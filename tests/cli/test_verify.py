@@ -16,8 +16,8 @@ from engine.storage.base import ReadFile
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from engine.verify import environment
-from engine.verify.log_rules import RULES
 from jetool.frame import exits
+from jetool.output.findings import SEVERITIES
 from tests.support import corpus
 from tests.support.damage.spoiled_slots import missing_file
 from tests.support.damage.spoiled_trees import sound, spoiled
@@ -132,7 +132,7 @@ def test_sarif(damaged: Path, clean: Path) -> None:
 
 
 def test_prometheus(damaged: Path, clean: Path) -> None:
-    """Every line parses; every rule has a series, so that an alert rule can name it while all is well."""
+    """Every line parses; each severity has a series, so that an alert can name it while all is well."""
     for env, errors in ((damaged, 1), (clean, 0)):
         text = run("verify", env, "--format", "prometheus").text
         assert text.endswith("\n")
@@ -146,8 +146,9 @@ def test_prometheus(damaged: Path, clean: Path) -> None:
             values[matched[1] + (matched[2] or "")] = float(matched[3])
         by_code = {key: value for key, value in values.items() if 'code="JE-LOG-001"' in key}
         assert sum(by_code.values()) == errors, text
-        for rule in RULES:
-            assert any(rule.code in key for key in values), rule.code
+        totals = [key for key in values if key.startswith("jetool_environment_findings{")]
+        assert [severity for severity in SEVERITIES if any(f'"{severity}"' in key for key in totals)] == [*SEVERITIES]
+        assert all(value for key, value in values.items() if key.startswith("jetool_findings{"))
 
 
 def test_strict(warned: Path, damaged: Path, clean: Path, tmp_path: Path) -> None:

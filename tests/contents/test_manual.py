@@ -22,7 +22,7 @@ Databases = Mapping[str, Sequence[tuple[bytes, bytes]]]
 WALKS = {
     "jetool-contents": {"Decoding": [0, 0, 0]},
     "jetool-frontends": {
-        "A frontend does not start": [0, 1],
+        "A frontend does not start": [1, 1],
         "One journal cannot be replayed": [0, 0],
         "No quorum": [1],
         "Back to before a mistake": [0, 6, 6],

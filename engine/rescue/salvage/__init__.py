@@ -14,6 +14,7 @@
 * ``verdict``: the version of a record that counts, in one log and across several nodes
 * ``extinct``: ranges of records that an application has discarded at once
 * ``record_choice``: judges records one by one: the version that counts, losses, and doubts
+* ``broken_commits``: committed transactions with a record in damaged bytes
 * ``results``: records and findings
 * ``collect``: runs a salvage and yields its records in order
 * ``meanings``: decoding of these records, even if nothing can be recovered

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import click
 
 from engine.errors import UsageError, plural
-from engine.fields import Bool, Choices, Int, Lsn, Text, Vlsn, record
+from engine.fields import Bool, Choices, Int, Like, Lsn, Text, Vlsn, record
 from engine.inspect.stream_diff import StreamDiff, diff_streams, lsn_of
 from engine.rescue.points import Point
 from engine.vlsn.compare import IDENTICAL, IN_STEP, Comparison, compare
@@ -29,6 +29,9 @@ from jetool.frame.environments import as_of_option
 from jetool.frame.node_stream import StreamNode, require_one_group
 from jetool.frame.options import Run
 from jetool.frame.param_types.places import Address
+from jetool.output.verdicts import VerdictFields
+
+DIFFERING: Final = "differing"
 
 
 @record("difference")
@@ -47,12 +50,15 @@ class FirstDifference(NamedTuple):
 class StreamComparison(NamedTuple):
     """A comparison of two nodes of a group."""
 
+    verdict: Annotated[Text, Like(VerdictFields)]
+    why: Annotated[Text, Like(VerdictFields)]
     environment: Annotated[Text, "the first node"]
     other: Annotated[Text, "the second node"]
     relation: Annotated[
         Text,
-        "of the first to the second node",
-        Choices(("identical", "in-step", "ahead", "behind", "diverged", "parted", "apart")),
+        "of the first to the second node, by their sync points; differing: these are the same, but other entries "
+        "are not",
+        Choices((IDENTICAL, DIFFERING, "in-step", "ahead", "behind", "diverged", "parted", "apart")),
     ]
     same: Annotated[Bool, "nothing differs"]
     compared_from: Annotated[Vlsn, "first VLSN that both nodes should have; null for none"]
@@ -186,10 +192,18 @@ def _side_by_side(
             lsn=lsn_of(here),
             other_lsn=lsn_of(there),
         )
+    damaged = [node.env for node in (one, other) if node.damaged]
+    problem = f"the log of {' and '.join(damaged)} is damaged" if damaged else ""
+    # Sync points do not show whether the entries between them are the same.
+    relation = DIFFERING if compared.relation == IDENTICAL and not same else compared.relation
+    why = _why(relation, compared, found, different, same=same)
+    verdict = exits.comparison_verdict(why, same=same, problem=problem)
     return StreamComparison(
+        verdict=verdict.word,
+        why=verdict.why,
         environment=one.env,
         other=other.env,
-        relation=compared.relation,
+        relation=relation,
         same=same,
         compared_from=found.first,
         compared_to=found.last,
@@ -202,3 +216,19 @@ def _side_by_side(
         other_surplus=surplus_of(compared.other_surplus),
         first_difference=different,
     )
+
+
+def _why(
+    relation: str, compared: Comparison, found: StreamDiff, different: FirstDifference | None, *, same: bool
+) -> str:
+    """The verdict in words: where the streams part, or which node has more."""
+    ahead = [
+        f"{plural(surplus.entries, 'entry', 'entries')} with {plural(surplus.commits, 'commit')} of the {which}"
+        for surplus, which in ((compared.surplus, "first"), (compared.other_surplus, "second"))
+        if surplus.entries
+    ]
+    after = f"; after the matchpoint come {' and '.join(ahead)}" if ahead else ""
+    if different is not None:
+        return f"{relation}: VLSN {different.vlsn} is the first that differs ({different.what}){after}"
+    alike = plural(found.same, "entry is the same", "entries are the same")
+    return alike if same else f"{relation}: {alike}{after}"

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
+from engine.errors import plural
 from engine.fields import ABSENT, Absent, Bool, Choices, Data, FieldName, Int, Json, Key, Like, Lsn, Text, record
-from engine.inspect.common_log import RELATIONS, CommonLog
+from engine.inspect.common_log import IDENTICAL, RELATIONS, CommonLog
 from engine.inspect.contents import DecodingPlan
 from engine.inspect.record_diff import CHANGED, ONLY_FIRST, ONLY_SECOND, SAME, RecordDiff, RecordDifference
+from jetool.frame import exits
 from jetool.frame.decode_option import DecodedFields, decoded
+from jetool.output.verdicts import VerdictFields
+
+_MOST_NAMED: Final = 5
 
 
 @record("log")
@@ -54,6 +59,8 @@ class DifferentRecord(NamedTuple):
 class RecordComparison(NamedTuple):
     """A comparison of the records of two environments, or of two points of one."""
 
+    verdict: Annotated[Text, Like(VerdictFields)]
+    why: Annotated[Text, Like(VerdictFields)]
     environment: Annotated[Text, "the first environment"]
     other: Annotated[Text, "the second; with --from the same one"]
     from_: Annotated[Lsn, "where the log of the first was taken to end; null: where it does", FieldName("from")]
@@ -82,7 +89,10 @@ def record_comparison(
         unseen: the part of a log that was not read, so that records may be missing.
         decoding: how records are decoded; None for no decoding.
     """
+    verdict = exits.comparison_verdict(_why(found, log), same=found.is_same, problem=unseen or "")
     return RecordComparison(
+        verdict=verdict.word,
+        why=verdict.why,
         environment=envs[0],
         other=envs[1],
         from_=ends[0],
@@ -106,6 +116,26 @@ def record_comparison(
         ],
         differences=[_different(one, decoding) for one in found.differences],
     )
+
+
+def _why(found: RecordDiff, log: CommonLog) -> str:
+    """The verdict in words: the numbers of records that differ."""
+    if found.is_same:
+        records = sum(one.records for one in found.databases)
+        copies = "the logs too" if log.relation == IDENTICAL else f"the logs are {log.relation}"
+        return f"{plural(len(found.databases), 'database')} with {plural(records, 'record')}; {copies}"
+    parts = []
+    changed, first, second = (
+        sum(getattr(one, name) for one in found.databases) for name in ("changed", "only_first", "only_second")
+    )
+    for count, what in ((changed, "changed"), (first, "only in the first"), (second, "only in the second")):
+        if count:
+            parts.append(f"{plural(count, 'record')} {what}")
+    names = [one.name for one in found.databases if one.relation != SAME]
+    shown = ", ".join(names[:_MOST_NAMED]) + (
+        f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    )
+    return f"{', '.join(parts) or 'other databases'}: {shown}"
 
 
 def _different(found: RecordDifference, decoding: DecodingPlan | None) -> DifferentRecord:

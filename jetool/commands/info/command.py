@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from engine.errors import plural
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.inspect.survey import Survey, survey
-from engine.log.entry import REASONS
+from engine.log.entry import REASONS, Damage
 from engine.log.files import LogFiles, list_log_files, log_file_name
 from engine.log.scan import scan_log
 from engine.storage.disk import DiskStorage
@@ -77,7 +78,12 @@ def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
     needed = missing_for_recovery(found)
     lost = {} if quick or needed else lost_in(run, storage, files)
     absent = {*needed, *lost}
-    run.out.document(info_of(env, found, pending.command if pending else None, trees, belongs_to, absent))
+    damages = [damage for damage in found.damages if not damage.is_tail]
+    code = exits.FINDINGS if damages or found.lost_ends or absent or not whole else exits.DONE
+    repair = pending.command if pending else None
+    why = _why(found, damages, sorted(absent), repair, whole=whole, quick=quick)
+    verdict = exits.verdict(code, why, partly=True)
+    run.out.document(info_of(env, verdict, found, repair, trees, belongs_to, absent))
     if not whole:
         run.messages.warning(
             "trees cannot be read, or not completely",
@@ -85,8 +91,6 @@ def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
             consequence="the counts are too low",
             hint=f"jetool verify {env} --tree",
         )
-    # Every crash leaves a torn tail, and recovery cuts it off (R-LOG-35).
-    damages = [damage for damage in found.damages if not damage.is_tail]
     for damage in damages:
         run.messages.warning(
             f"damage met: {REASONS[damage.reason]}",
@@ -114,7 +118,33 @@ def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
             consequence="JE refuses to open the environment, or loses what the file held",
             hint=f"jetool verify {env}",
         )
-    return exits.FINDINGS if damages or found.lost_ends or needed or lost or not whole else exits.DONE
+    return code
+
+
+def _why(
+    found: Survey, damages: Sequence[Damage], absent: Sequence[int], repair: str | None, *, whole: bool, quick: bool
+) -> str:
+    """What the verdict rests on: the first thing that is wrong, or what was read and what was not."""
+    # Every crash leaves a torn tail, and recovery cuts it off (R-LOG-35).
+    if damages:
+        first, more = damages[0], len(damages) - 1
+        also = f" and {plural(more, 'more place')}" if more else ""
+        return f"{REASONS[first.reason]} in {first.path} at {format_lsn(first.lsn)}{also}"
+    if absent:
+        more = len(absent) - 1
+        return f"{log_file_name(absent[0])} is missing" + (f", and {plural(more, 'more file')}" if more else "")
+    if found.lost_ends:
+        return f"{log_file_name(file_of(found.lost_ends[0]))} has lost its end"
+    if not whole:
+        return "trees cannot be read, or not completely"
+    first_active = found.checkpoint.record.first_active_lsn if found.checkpoint is not None else NULL_LSN
+    if quick or first_active == NULL_LSN:
+        read = "only the end of the log was read"
+    else:
+        read = f"the last file and the log from {format_lsn(first_active)} on were read"
+    stops = [f"JE refuses to open it ({found.marker.failure_type})"] if found.marker else []
+    stops += [f"an interrupted {repair} is to be undone"] if repair else []
+    return "; ".join([*stops, f"{read}, with checksums; jetool verify reads everything"])
 
 
 def _belongs_to(storage: DiskStorage, found: Survey) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from engine.derby.database import CONTROL, LOCK_FILE, OWNER_FILE, DerbyDatabase
@@ -30,7 +31,15 @@ def print_info(run: Run, storage: Storage) -> int:
     found = gather(database, listener=run.listener)
     pending = interrupted(storage)
     lock_files = [path for path in (OWNER_FILE, LOCK_FILE) if storage.stat(path) is not None]
-    run.out.document(info_of(found, pending.command if pending else None, lock_files))
+    wrong = [] if found.encrypted else [*_wrong_properties(found), *_wrong_controls(found), *_wrong_log(found)]
+    first = next((one.what for one in wrong if one.harmful), None)
+    code = exits.UNSUPPORTED if found.encrypted else exits.DONE if first is None else exits.FINDINGS
+    if found.encrypted:
+        why = "the database is encrypted"
+    else:
+        why = first or "the log was read from the undo low water mark on, no page; jetool verify reads everything"
+    verdict = exits.verdict(code, why, partly=True)
+    run.out.document(info_of(verdict, found, pending.command if pending else None, lock_files))
     # The log cannot be read, so there are no further warnings.
     if found.encrypted:
         run.messages.warning(
@@ -39,9 +48,9 @@ def print_info(run: Run, storage: Storage) -> int:
             consequence="its log records and pages cannot be read without the boot password",
             hint="use Derby itself: connect with bootPassword",
         )
-        return exits.UNSUPPORTED
-    damaged = warn(run, storage.root, found)
-    return exits.FINDINGS if damaged else exits.DONE
+        return code
+    _warn(run, storage.root, wrong)
+    return code
 
 
 class _Wrong(NamedTuple):
@@ -54,13 +63,11 @@ class _Wrong(NamedTuple):
     consequence: str | None = None
 
 
-def warn(run: Run, root: str, found: DatabaseSurvey) -> bool:
-    """Print the problems, one per line; returns whether any is harmful."""
-    wrong = [*_wrong_properties(found), *_wrong_controls(found), *_wrong_log(found)]
+def _warn(run: Run, root: str, wrong: Sequence[_Wrong]) -> None:
+    """Print the problems, one per line."""
     for one in wrong:
         hint = f"jetool verify {root}"
         run.messages.warning(one.what, file=one.file, lsn=one.lsn, consequence=one.consequence, hint=hint)
-    return any(one.harmful for one in wrong)
 
 
 def _wrong_properties(found: DatabaseSurvey) -> list[_Wrong]:

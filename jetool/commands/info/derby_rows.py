@@ -12,6 +12,8 @@ from engine.derby.format import control, instant
 from engine.derby.format.operations.layout import GlobalId
 from engine.derby.log_tail import RecordsAfterEnd
 from engine.fields import Bool, Choices, Instant, Int, Like, SizeBytes, Text, record
+from engine.verdict import CheckVerdict
+from jetool.output.verdicts import VerdictFields
 
 
 @record()
@@ -105,6 +107,8 @@ class AfterEndInfo(NamedTuple):
 class DerbyInfo(NamedTuple):
     """The control data of a Derby database."""
 
+    verdict: Annotated[Text, Like(VerdictFields)]
+    why: Annotated[Text, Like(VerdictFields)]
     environment: Annotated[Text, "the directory"]
     store: Annotated[Text, "what it is", Choices(("derby",))]
     release: Annotated[Text | None, "Derby release of the database"]
@@ -129,10 +133,12 @@ class DerbyInfo(NamedTuple):
     after_end: Annotated[AfterEndInfo | None, "what follows the end of the log"]
 
 
-def info_of(found: DatabaseSurvey, repair: str | None, lock_files: list[str]) -> DerbyInfo:
+def info_of(verdict: CheckVerdict, found: DatabaseSurvey, repair: str | None, lock_files: list[str]) -> DerbyInfo:
     """The state of a database."""
     analysis = found.analysis
     return DerbyInfo(
+        verdict=verdict.word,
+        why=verdict.why,
         environment=found.root,
         store="derby",
         release=_release(found.release),

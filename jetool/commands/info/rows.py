@@ -6,13 +6,15 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from engine.errors import plural
-from engine.fields import ABSENT, Absent, Bool, Int, Lsn, SizeBytes, Text, Time, Vlsn, record
+from engine.fields import ABSENT, Absent, Bool, Int, Like, Lsn, SizeBytes, Text, Time, Vlsn, record
 from engine.format.entry.checkpoint import CLEANED_FILES_TO_DELETE
 from engine.format.lsn import file_of
 from engine.format.versions import JE_RELEASES
 from engine.inspect.checkpoint_interval import RecoveryWork
 from engine.inspect.survey import Survey
 from engine.log.files import log_file_name
+from engine.verdict import CheckVerdict
+from jetool.output.verdicts import VerdictFields
 
 if TYPE_CHECKING:
     from engine.verify.tree_stats import TreeProfile
@@ -96,6 +98,8 @@ _MAP_WIDTH: Final = 50
 class EnvironmentInfo(NamedTuple):
     """The control data of an environment."""
 
+    verdict: Annotated[Text, Like(VerdictFields)]
+    why: Annotated[Text, Like(VerdictFields)]
     environment: Annotated[Text, "the directory"]
     belongs_to: Annotated[
         Text | Absent,
@@ -147,6 +151,7 @@ class EnvironmentInfo(NamedTuple):
 
 def info_of(
     env: str,
+    verdict: CheckVerdict,
     found: Survey,
     repair: str | None,
     trees: Sequence[TreeProfile] | None,
@@ -162,6 +167,8 @@ def info_of(
     files = found.files.files
     root = found.root
     return EnvironmentInfo(
+        verdict=verdict.word,
+        why=verdict.why,
         environment=env,
         belongs_to=belongs_to or ABSENT,
         files=len(files),

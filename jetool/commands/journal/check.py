@@ -8,8 +8,8 @@ from typing import Annotated, Final, NamedTuple
 import click
 
 from engine.contents.frontend_files import image_ids
-from engine.errors import UsageError
-from engine.fields import Bool, Choices, Int, Row, SizeBytes, Text, record
+from engine.errors import UsageError, plural
+from engine.fields import Bool, Choices, Int, Like, Row, SizeBytes, Text, record
 from engine.journals.check import (
     AHEAD,
     BEHIND,
@@ -25,6 +25,7 @@ from engine.journals.check import (
     JournalFinding,
     check_journals,
 )
+from engine.verdict import CheckVerdict
 from jetool.commands.journal.group import (
     JOURNAL_EXITS,
     Journals,
@@ -39,6 +40,7 @@ from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.options import Run
 from jetool.output.shape import Style, to_text
+from jetool.output.verdicts import VerdictFields
 
 
 @record("finding")
@@ -60,6 +62,8 @@ class JournalFindingRow(NamedTuple):
 class JournalCheckSummary(NamedTuple):
     """What was checked."""
 
+    verdict: Annotated[Text, Like(VerdictFields)]
+    why: Annotated[Text, Like(VerdictFields)]
     journals: Annotated[Int, "journals that were read"]
     findings: Annotated[Int, "findings, those that are not listed too"]
     image: Annotated[Int | None, "the image that replay begins from; null without one"]
@@ -117,15 +121,32 @@ def journal_check(run: Run, env: str, image: str | None, star_manager: bool, pro
             number = None
         done = check_journals(found.env, found.extents(star_manager), found.product, number, run.listener)
         unseen = found.env.unseen
-        with run.out.stream(JournalFindingRow, line=_line) as stream:
+        if any(finding.kind == UNREADABLE for finding in done.findings):
+            code = exits.INCOMPLETE
+        else:
+            code = exits.FINDINGS if done.findings or unseen else exits.DONE
+        said = exits.verdict(code, _why(done, unseen))
+        with run.out.stream(JournalFindingRow, line=_line, verdict=said) as stream:
             for finding in done.findings:
                 stream.row(_finding(found, finding))
-            stream.end(_summary(env, done, unseen))
+            stream.end(_summary(env, said, done, unseen))
     if done.unnamed:
         run.messages.notice(f"findings about single journals that are not listed: {done.unnamed}")
-    if any(finding.kind == UNREADABLE for finding in done.findings):
-        return exits.INCOMPLETE
-    return exits.FINDINGS if done.findings or unseen else exits.DONE
+    return code
+
+
+def _why(done: JournalCheck, unseen: str | None) -> str:
+    """What the verdict rests on: where replay stops, the first finding, or what can be replayed."""
+    if not done.findings and not unseen:
+        read = f"{plural(done.journals, 'journal')} read, nothing is missing or unknown"
+        if done.replayed is None or done.image is None:
+            return read
+        return f"{read}; {done.replayed.first} to {done.replayed.last} can be replayed after image {done.image}"
+    first = next((one for one in done.findings if one.stops), done.findings[0] if done.findings else None)
+    stop = f"replay stops at {done.stops_at}: " if done.stops_at is not None else ""
+    count = len(done.findings) + done.unnamed
+    more = f"; {plural(count, 'finding')}" if count > 1 else ""
+    return f"{stop}{first.text if first is not None else unseen}{more}"
 
 
 def _image_id(text: str) -> int:
@@ -166,9 +187,11 @@ def _line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the signat
     return f"{values['kind']:<18}  {ids}  {values['text']}{stop}{skips}"
 
 
-def _summary(env: str, done: JournalCheck, unseen: str | None) -> JournalCheckSummary:
+def _summary(env: str, verdict: CheckVerdict, done: JournalCheck, unseen: str | None) -> JournalCheckSummary:
     replayed = done.replayed
     return JournalCheckSummary(
+        verdict=verdict.word,
+        why=verdict.why,
         journals=done.journals,
         findings=len(done.findings) + done.unnamed,
         image=done.image,

@@ -7,10 +7,11 @@ from typing import Annotated, Final, NamedTuple
 
 from engine.contents.journals import STAR_MANAGER
 from engine.contents.operations import PRODUCTS
-from engine.fields import Bool, Choices, Int, Lsn, SizeBytes, Text, Time, record
+from engine.fields import Bool, Choices, Int, Like, Lsn, SizeBytes, Text, Time, record
 from engine.journals.check import OVERLAP
 from engine.journals.extents import IdRange, JournalExtents, read_epochs
 from engine.journals.reader import JournalReader
+from engine.verdict import VERDICTS as WORDS
 from jetool.commands.journal.group import (
     JOURNAL_EXITS,
     Journals,
@@ -23,6 +24,7 @@ from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.environments import reading_code
 from jetool.frame.options import Run
+from jetool.output.verdicts import VERDICT_HELP, VerdictFields
 
 
 @record()
@@ -65,13 +67,15 @@ class JournalsAfterDamage(NamedTuple):
 
 FITS: Final = "fits"
 UNSEEN: Final = "unseen"
+NO_IMAGE: Final = "no-image"
+_NOT_READ: Final = "; the journals themselves were not read: jetool journal check reads them"
 VERDICTS: Final = {
     FITS: "the journal after the image is there, and all after it",
     "holes": "journals after the image are missing",
     OVERLAP: "journals after the image are in two databases",
     "behind": "journals between the image and the first one are gone",
     "ahead": "the image is newer than the newest journal",
-    "no-image": "no image was found beside the environment",
+    NO_IMAGE: "no image was found beside the environment",
     UNSEEN: "the log is damaged and not all of it was seen: journals may be missing after the last one",
 }
 
@@ -80,6 +84,8 @@ VERDICTS: Final = {
 class JournalList(NamedTuple):
     """The journals of a frontend."""
 
+    state: Annotated[Text, "as verdict of other commands; " + VERDICT_HELP, Choices(tuple(WORDS))]
+    why: Annotated[Text, Like(VerdictFields)]
     environment: Annotated[Text, "directory of the environment"]
     product: Annotated[Text | None, "whose journals they are; null when that cannot be told", Choices(tuple(PRODUCTS))]
     node: Annotated[Text | None, "name of the node, from the file ROLE"]
@@ -112,7 +118,11 @@ class JournalList(NamedTuple):
         ("What a frontend has", "jetool journal list /data/fe/meta"),
         ("The last id, for a script", "jetool journal list /data/fe/meta/bdb --json --fields last,verdict"),
     ),
-    exits={exits.DONE: "listed", **JOURNAL_EXITS},
+    exits={
+        **JOURNAL_EXITS,
+        exits.DONE: "listed; image and journals fit together, or there is no image",
+        exits.FINDINGS: "listed; they do not fit together, or committed transactions after a bad entry were not read",
+    },
 )
 @environment
 @product_option
@@ -126,7 +136,13 @@ def journal_list(run: Run, env: str, product: str | None) -> int:
         own, *others = found.families
         epochs, files = read_epochs(found.env), found.files
         last = own.databases[-1]
+        fit = verdict(own, found.image, found.env.unseen)
+        fits = fit in (FITS, NO_IMAGE)
+        code = exits.worst([reading_code(found.env), exits.DONE if fits else exits.FINDINGS])
+        said = exits.verdict(code, f"{VERDICTS[fit]}{_NOT_READ if fits else ''}", partly=True)
         listed = JournalList(
+            state=said.word,
+            why=said.why,
             environment=found.home,
             product=found.product,
             node=files.node if files else None,
@@ -139,13 +155,12 @@ def journal_list(run: Run, env: str, product: str | None) -> int:
             last=own.last,
             journals=own.journals,
             last_by_count=last.name_id + last.journals - 1 if last.journals else None,
-            verdict=verdict(own, found.image, found.env.unseen),
+            verdict=fit,
             databases=_databases(found, own),
             starmgr=[one for family in others for one in _databases(found, family)],
             unseen=found.env.unseen,
             after_damage=_after_damage(found),
         )
-        code = reading_code(found.env)
     run.out.document(listed)
     return code
 
@@ -159,7 +174,7 @@ def verdict(extents: JournalExtents, image: int | None, unseen: str | None = Non
     if unseen is not None:
         return UNSEEN
     if image is None:
-        return "no-image"
+        return NO_IMAGE
     first, last = extents.first, extents.last
     if first is not None and image < first - 1:
         return "behind"

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import chain, islice
 from typing import BinaryIO, Final, NamedTuple
 
-from engine.errors import DamageError, UsageError
+from engine.errors import DamageError, UnsupportedError, UsageError
 
 _ESCAPE: Final = re.compile(rb"\\(\\|[0-9a-fA-F]{2})")
 _HEADER_LINES: Final = 100
@@ -191,8 +191,16 @@ class DumpReader:
             self.line += 1
             text = line.decode("utf-8", "surrogateescape").strip()
             keyword, equals, value = text.partition("=")
-            if not equals:
+            if not equals and self.line > 1:
                 raise self._damage("no header line of a JE dump", "nothing was loaded", text or "an empty line")
+            if not equals:
+                raise UnsupportedError(
+                    "no header line of a JE dump, line 1" if line else "the file is empty",
+                    file=self._name,
+                    found=(text or "an empty line") if line else None,
+                    consequence="nothing was loaded",
+                    hint="jetool dump ENV --db NAME makes a dump; --from csv and others load other formats",
+                )
             if (keyword.upper(), value.upper()) == ("HEADER", "END"):
                 return self._header(found)
             found[keyword.strip().lower()] = value.strip()
@@ -215,7 +223,13 @@ class DumpReader:
         return DumpHeader(found.get("format", "bytevalue").lower() == "print", duplicates, found.get("database"))
 
     def _damage(self, what: str, consequence: str, found: str | None = None) -> DamageError:
-        return DamageError(f"{what}, line {self.line}", file=self._name, found=found, consequence=consequence)
+        return DamageError(
+            f"{what}, line {self.line}",
+            file=self._name,
+            found=found,
+            consequence=consequence,
+            hint="make the dump again: jetool dump ENV --db NAME",
+        )
 
 
 def require_same_kind(header: DumpHeader, duplicates: bool, name: str) -> None:

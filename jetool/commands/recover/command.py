@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import click
 
+from engine.diagnosis.application import LostNames, names_after_damage
 from engine.errors import UsageError, plural
 from engine.events import Listener
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.inspect.survey import survey
 from engine.inspect.vlsn_map import vlsn_ends
-from engine.log.files import list_log_files
+from engine.log.files import list_log_files, log_file_name
 from engine.rescue.repair import recovery
 from engine.rescue.repair.recovery import RecoveryRun, RepairOptions, plan_recovery
 from engine.rescue.repair.settlement import as_before
 from engine.storage.disk import DiskStorage
+from engine.verdict import DAMAGED, CheckVerdict
 from jetool.commands.recover.estimate import RecoveryEstimateRow, print_estimate
 from jetool.commands.recover.rows import RecoveryReport, recovered
 from jetool.frame import exits, kinds
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.environments import WRITE_EXITS, config_of, with_orders
-from jetool.frame.log_damage import lost_in, warn_of_damage_before
+from jetool.frame.log_damage import find_damage_before, lost_in
 from jetool.frame.options import Run
 
 
@@ -106,25 +110,51 @@ def recover(
         return print_estimate(run, env)
     # Read the VLSNs before recovery, which may roll back a part of the stream.
     before = _vlsns(env, run.listener)
-    done = _recover(run, env, accept_loss=accept_loss or je_default)
-    run.out.document(recovered(env, done, before, dry_run=run.dry_run))
+    done, absent, names = _recover(run, env, accept_loss=accept_loss or je_default)
+    seen = as_before(DiskStorage(env))
+    earlier = None
+    if done.result.ckpt_end_lsn != NULL_LSN:
+        earlier = find_damage_before(run, seen, list_log_files(seen), file_of(done.result.first_active_lsn))
+    given_up = bool(done.result.changed or done.records_given_up or done.tail.commits_at_risk)
+    code = exits.DATA_GIVEN_UP if given_up else exits.DONE
+    verdict = exits.verdict(code, _why(done), partly=True)
+    # Recovery loses nothing by what it does not read, so that the exit code does not say it.
+    harm = [f"{log_file_name(min(absent))}, into which the trees lead, is missing"] if absent else []
+    harm += [earlier.in_words()] if earlier is not None else []
+    if harm:
+        verdict = CheckVerdict(DAMAGED, "; ".join([*harm, verdict.why]))
+    run.out.document(recovered(env, verdict, done, before, names, dry_run=run.dry_run))
     if done.backup is not None:
         run.messages.notice(
             f"the old bytes were saved in {done.backup}", hint=f"jetool undo {env} reverts the recovery"
         )
-    seen = as_before(DiskStorage(env))
-    if done.result.ckpt_end_lsn != NULL_LSN:
-        first = file_of(done.result.first_active_lsn)
-        warn_of_damage_before(run, env, seen, list_log_files(seen), first)
+    if earlier is not None:
+        earlier.warn(run, env)
     if run.dry_run:
         from jetool.frame.environments import say_notes_for_je
 
         say_notes_for_je(run, seen, list_log_files(seen))
-    return exits.DATA_GIVEN_UP if _warn_of_loss(run, env, done) else exits.DONE
+    _warn_of_loss(run, env, done)
+    return code
 
 
-def _warn_of_loss(run: Run, env: str, done: RecoveryRun) -> bool:
-    """Warn about damaged entries that were read and about lost commits; returns whether data was given up."""
+def _why(done: RecoveryRun) -> str:
+    """What the verdict rests on: what recovery gives up, or what it does."""
+    lost, records, changed = done.tail.commits_at_risk, done.records_given_up, len(done.result.changed)
+    given_up = [plural(lost, "committed transaction")] if lost else []
+    given_up += [f"{plural(records, 'record')} outside transactions"] if records else []
+    if given_up:
+        where = f"after damage in {done.tail.last_file.path} at {format_lsn(done.tail.end_lsn)}"
+        return f"recovery loses {' and '.join(given_up)} {where}"
+    if changed:
+        return f"recovery trusts {plural(changed, 'damaged entry', 'damaged entries')} before the last file"
+    undone = len(done.result.undone)
+    ends = f" and undoes {plural(undone, 'transaction')} without an end" if undone else ""
+    return f"recovery loses no commit{ends}; it does not read the log before the last checkpoint"
+
+
+def _warn_of_loss(run: Run, env: str, done: RecoveryRun) -> None:
+    """Warn about damaged entries that were read and about lost commits."""
     lost, changed = done.tail.commits_at_risk, done.result.changed
     if changed:
         run.messages.warning(
@@ -153,10 +183,10 @@ def _warn_of_loss(run: Run, env: str, done: RecoveryRun) -> bool:
             found=done.tail.after.in_words(),
             consequence=f"{plural(done.tail.given_up_bytes, 'byte')} {_done(run, done.tail.given_up_bytes)} cut off",
         )
-    return bool(changed or records or lost)
 
 
-def _recover(run: Run, env: str, *, accept_loss: bool) -> RecoveryRun:
+def _recover(run: Run, env: str, *, accept_loss: bool) -> tuple[RecoveryRun, Collection[int], LostNames]:
+    """Recover; with --dry-run also the numbers of missing files that only the trees need; and what is lost."""
     plan = plan_recovery(env, run.listener)
     if plan.may_lack_a_file:
         run.messages.warning(
@@ -168,12 +198,14 @@ def _recover(run: Run, env: str, *, accept_loss: bool) -> RecoveryRun:
         )
     if not accept_loss:
         plan.require_no_loss()
-    if run.dry_run:
-        # Recovery does not read files from before the checkpoint, so a dry run must also look for missing ones.
-        lost_in(run, plan.seen, plan.files)
+    # Recovery does not read files from before the checkpoint, so a dry run must also look for missing ones.
+    absent: Collection[int] = lost_in(run, plan.seen, plan.files) if run.dry_run else ()
+    # Recovery cuts off what is to be named.
+    names = names_after_damage(plan.seen, run.listener)
     config = with_orders(run, plan.seen, config_of(run))
     options = RepairOptions(dry_run=run.dry_run, backup_dir=run.backup_dir, lock_timeout_s=run.lock_timeout_s)
-    return recovery.recover(plan, options, accept_loss=accept_loss, config=config, listener=run.listener)
+    done = recovery.recover(plan, options, accept_loss=accept_loss, config=config, listener=run.listener)
+    return done, absent, names
 
 
 def _done(run: Run, count: int) -> str:

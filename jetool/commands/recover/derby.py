@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import shutil
 import time
+from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
 from engine.derby.database import DerbyDatabase
 from engine.derby.log import DerbyLogFiles
-from engine.derby.presence import GIVEN_UP
-from engine.derby.recovery.manager import RecoveryOptions, recover, take_back
+from engine.derby.presence import GIVEN_UP, MissingContainer
+from engine.derby.recovery.manager import DerbyRecoveryResult, RecoveryOptions, recover, take_back
 from engine.derby.textbook import compare
 from engine.derby.timeline import timeline
+from engine.errors import plural
 from engine.fields import Bool, Choices, Int, Text, record
 from engine.rescue.repair import settlement
 from engine.storage.base import Storage
@@ -70,16 +72,30 @@ def recover_database(run: Run, storage: DiskStorage, *, accept_loss: bool, force
         # Look for saved bytes inside the block, because the end of the block removes an empty directory.
         saved_in = backup.root if backup is not None and has_saved(backup) else None
     duration_ms = int((time.monotonic() - started) * 1000)
-    done = derby_recovered(storage.root, found, dry_run=run.dry_run, saved_in=saved_in, duration_ms=duration_ms)
+    # Recovery succeeded, but commits after the end of the log, or a container, are lost: the exit code must show that.
+    absent = [one for one in found.analysis.presence.lost if one.loss in GIVEN_UP]
+    code = exits.DATA_GIVEN_UP if found.lost_commits or absent else exits.DONE
+    verdict = exits.verdict(code, _why(found, absent), partly=True)
+    done = derby_recovered(
+        storage.root, verdict, found, dry_run=run.dry_run, saved_in=saved_in, duration_ms=duration_ms
+    )
     run.out.document(done)
     for note in found.notes:
         run.messages.warning(note, file=storage.root)
     if saved_in is not None:
         hint = f"jetool undo {storage.root} --backup-dir {saved_in}"
         run.messages.notice("the old bytes were saved; undo reverts the run", file=saved_in, hint=hint)
-    # Recovery succeeded, but commits after the end of the log, or a container, are lost: the exit code must show that.
-    given_up = found.lost_commits or any(one.loss in GIVEN_UP for one in found.analysis.presence.lost)
-    return exits.DATA_GIVEN_UP if given_up else exits.DONE
+    return code
+
+
+def _why(found: DerbyRecoveryResult, absent: Sequence[MissingContainer]) -> str:
+    """What the verdict rests on: what is lost, or what recovery does."""
+    if found.lost_commits:
+        return f"recovery loses {plural(found.lost_commits, 'committed transaction')} after the end of the log"
+    if absent:
+        return absent[0].why
+    ends = f" and undoes {plural(len(found.undone), 'transaction')} without an end" if found.undone else ""
+    return f"recovery loses no commit{ends}; it does not read pages that it does not change"
 
 
 def explain_database(run: Run, storage: Storage) -> int:

@@ -8,7 +8,9 @@ from typing import Annotated, NamedTuple
 from engine.derby.checkpoint import CheckpointResult
 from engine.derby.recovery.manager import DerbyRecoveryResult
 from engine.fields import Bool, Choices, DurationMs, FieldName, Instant, Int, Like, SizeBytes, Text, record
+from engine.verdict import CheckVerdict
 from jetool.commands.info.derby_rows import Truncation, truncation_of
+from jetool.output.verdicts import VerdictFields
 
 
 @record()
@@ -60,6 +62,8 @@ class ChangedFile(NamedTuple):
 class DerbyRecoveryReport(NamedTuple):
     """What recovery of a Derby database did."""
 
+    verdict: Annotated[Text, Like(VerdictFields)]
+    why: Annotated[Text, Like(VerdictFields)]
     environment: Annotated[Text, "the directory"]
     store: Annotated[Text, "what it is", Choices(("derby",))]
     dry_run: Annotated[Bool, "nothing was changed: this is the plan"]
@@ -78,10 +82,18 @@ class DerbyRecoveryReport(NamedTuple):
 
 
 def derby_recovered(
-    root: str, found: DerbyRecoveryResult, *, dry_run: bool, saved_in: str | None, duration_ms: int
+    root: str,
+    verdict: CheckVerdict,
+    found: DerbyRecoveryResult,
+    *,
+    dry_run: bool,
+    saved_in: str | None,
+    duration_ms: int,
 ) -> DerbyRecoveryReport:
     """The result of recovery."""
     return DerbyRecoveryReport(
+        verdict=verdict.word,
+        why=verdict.why,
         environment=root,
         store="derby",
         dry_run=dry_run,

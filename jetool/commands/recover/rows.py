@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
-from engine.fields import Bool, DurationMs, Int, Lsn, SizeBytes, Text, Vlsn, record
+from engine.diagnosis.application import LostNames
+from engine.diagnosis.losses import MOST_NAMES
+from engine.diagnosis.record import LostName
+from engine.fields import Bool, DurationMs, Int, Like, Lsn, SizeBytes, Text, Vlsn, record
 from engine.format.vlsn import NULL_VLSN
-from engine.recovery.result import PassCount
+from engine.recovery.result import PassCount, RecoveryResult
 from engine.rescue.repair.recovery import RecoveryRun
+from engine.verdict import CheckVerdict
+from jetool.output.verdicts import VerdictFields
 
 
 @record()
@@ -58,6 +63,8 @@ class LastIdsRow(NamedTuple):
 class RecoveryReport(NamedTuple):
     """What recovery did, or would do."""
 
+    verdict: Annotated[Text, Like(VerdictFields)]
+    why: Annotated[Text, Like(VerdictFields)]
     environment: Annotated[Text, "its directory"]
     dry_run: Annotated[Bool, "nothing was changed"]
     end_lsn_before: Annotated[Lsn, "the end of the log that was found"]
@@ -85,17 +92,29 @@ class RecoveryReport(NamedTuple):
     backup: Annotated[Text | None, "directory with the old bytes; null when nothing was saved"]
     saved_bytes: Annotated[SizeBytes, "bytes in it"]
     ids: Annotated[LastIdsRow, "last ids in use"]
+    lost: Annotated[Sequence[LostName], "what is lost with them, by name; the first thousand"]
+    lost_unnamed: Annotated[Int, "how many more there are, and commits whose records cannot be named"]
     rollback_periods: Annotated[Sequence[RollbackPeriodRow], "periods in the range of recovery, latest first"]
     passes: Annotated[Sequence[LogPass], "passes over the log"]
     phases: Annotated[Sequence[RecoveryPhase], "phases with their times"]
 
 
-def recovered(env: str, done: RecoveryRun, vlsns_before: tuple[int, int], *, dry_run: bool) -> RecoveryReport:
+def recovered(
+    env: str,
+    verdict: CheckVerdict,
+    done: RecoveryRun,
+    vlsns_before: tuple[int, int],
+    names: LostNames,
+    *,
+    dry_run: bool,
+) -> RecoveryReport:
     """The report."""
     result, tail = done.result, done.tail
     resurrected = result.resurrected.values()
     first_after, last_after = done.vlsns or (NULL_VLSN, NULL_VLSN)
     return RecoveryReport(
+        verdict=verdict.word,
+        why=verdict.why,
         environment=env,
         dry_run=dry_run,
         end_lsn_before=tail.end_lsn,
@@ -130,19 +149,25 @@ def recovered(env: str, done: RecoveryRun, vlsns_before: tuple[int, int], *, dry
             txn=result.ids.txn,
             replicated_txn=result.ids.replicated_txn,
         ),
-        rollback_periods=[
-            RollbackPeriodRow(
-                matchpoint_lsn=period.matchpoint_lsn,
-                rollback_start_lsn=period.start_lsn,
-                rollback_end_lsn=period.end_lsn,
-                txns=sorted(period.active_txn_ids or ()),
-            )
-            for top in result.periods
-            for period in top.walk()
-        ],
+        lost=names.lost[:MOST_NAMES],
+        lost_unnamed=max(len(names.lost) - MOST_NAMES, 0) + names.broken,
+        rollback_periods=_periods(result),
         passes=[_pass(count) for count in result.passes],
         phases=[RecoveryPhase(name=phase.name, duration_ms=phase.duration_ms) for phase in done.phases],
     )
+
+
+def _periods(result: RecoveryResult) -> list[RollbackPeriodRow]:
+    return [
+        RollbackPeriodRow(
+            matchpoint_lsn=period.matchpoint_lsn,
+            rollback_start_lsn=period.start_lsn,
+            rollback_end_lsn=period.end_lsn,
+            txns=sorted(period.active_txn_ids or ()),
+        )
+        for top in result.periods
+        for period in top.walk()
+    ]
 
 
 def _pass(count: PassCount) -> LogPass:

@@ -8,10 +8,13 @@ from typing import Final
 
 import click
 
-from engine.errors import UsageError
+from engine.diagnosis.record import LostName
+from engine.errors import UsageError, plural
+from engine.rescue.salvage.broken_commits import count_broken_commits
 from engine.rescue.salvage.collect import Salvage
 from engine.rescue.salvage.sources import SalvageSource, look_at, sources_of
 from engine.storage.disk import DiskStorage
+from engine.verdict import CheckVerdict
 from jetool.commands.salvage.rows import FORMS, ReadEnvironment, SalvageResult, SavedDatabase
 from jetool.commands.salvage.salvage_run import save
 from jetool.frame import exits, params
@@ -84,42 +87,86 @@ def salvage(run: Run, env: str, more: tuple[str, ...], to: str, kind: str, decod
             raise UsageError("the output directory is inside an environment", found=to, hint="name one elsewhere")
     sources = sources_of([look_at(one, run.listener) for one in envs])
     done = Salvage(sources, run.listener)
+    names: list[LostName] = []
+    broken = _broken_commits(sources)
     # There are millions of versions without cycles, so the garbage collector would scan them for nothing.
     gc.disable()
     try:
         if run.dry_run:
-            result = save(done, sources, None, kind)
+            result = save(done, sources, None, kind, names=names)
         else:
             with new_directory(to) as staging:
                 decodings = [decoding_for_source(run, source, decode) for source in sources]
-                result = save(done, sources, staging, kind, decodings)
+                result = save(done, sources, staging, kind, decodings, names)
     finally:
         # The end of the process frees the rest.
         gc.freeze()
         gc.enable()
-    run.out.document(_result(done, sources, result, to, kind, dry_run=run.dry_run))
     counts = done.counts
     # A source that could not be recovered counts too, because a deletion may be lost without a trace.
     gave_up = (
         counts["lost"]
         or counts["lost-nodes"]
         or done.lost_databases
+        or broken
         or counts["in-doubt"]
         or any(node.problem for source in sources for node in source.nodes)
     )
-    return exits.DATA_GIVEN_UP if gave_up else exits.DONE
+    code = exits.DATA_GIVEN_UP if gave_up else exits.DONE
+    verdict = exits.verdict(code, _why(done, broken, sources))
+    found = _result(done, verdict, sources, result, to, kind, dry_run=run.dry_run)
+    run.out.document(found._replace(lost_commits=broken, lost_names=names))
+    return code
+
+
+def _broken_commits(sources: list[SalvageSource]) -> int:
+    """Commits with a record in damaged bytes. Not for a group, since another node may have the record, and not if
+    recovery and its trees have all that is needed.
+    """
+    alone = [source.nodes[0] for source in sources if len(source.nodes) == 1 and source.base is None]
+    return sum(count_broken_commits(DiskStorage(node.env), node.files, node.survey.damages) for node in alone)
+
+
+def _why(done: Salvage, broken: int, sources: list[SalvageSource]) -> str:
+    """What the verdict rests on: what is lost, or that every record was read."""
+    counts = done.counts
+    saved = plural(counts["records"] - counts["orphans"], "record")
+    parts = [f"the database {name} is lost" for name in done.lost_databases]
+    if counts["lost"]:
+        parts.append(f"the newest version of {plural(counts['lost'], 'key')} is lost")
+    if counts["lost-nodes"]:
+        nodes = plural(counts["lost-nodes"], "node")
+        parts.append(f"{nodes} of trees lost, with about {plural(counts['lost-below'], 'record')} that are not saved")
+    if broken:
+        parts.append(f"{plural(broken, 'commit has', 'commits have')} a record in damaged bytes")
+    if counts["in-doubt"]:
+        parts.append(f"{plural(counts['in-doubt'], 'newer version')} in doubt")
+    if not parts:
+        parts += [node.problem for source in sources for node in source.nodes if node.problem][:1]
+    return f"{'; '.join(parts)}; {saved} saved" if parts else f"every record was read; {saved} saved"
 
 
 def _result(
-    done: Salvage, sources: list[SalvageSource], databases: list[SavedDatabase], to: str, kind: str, *, dry_run: bool
+    done: Salvage,
+    verdict: CheckVerdict,
+    sources: list[SalvageSource],
+    databases: list[SavedDatabase],
+    to: str,
+    kind: str,
+    *,
+    dry_run: bool,
 ) -> SalvageResult:
     counts = done.counts
     return SalvageResult(
+        verdict=verdict.word,
+        why=verdict.why,
         to=to,
         as_=kind,
         dry_run=dry_run,
         records=counts["records"] - counts["orphans"],
         lost=counts["lost"],
+        lost_commits=0,
+        lost_names=(),
         lost_nodes=counts["lost-nodes"],
         lost_below=counts["lost-below"],
         lost_databases=done.lost_databases,

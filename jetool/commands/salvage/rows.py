@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Final, NamedTuple
 
+from engine.diagnosis.record import LostName
 from engine.fields import (
     ABSENT,
     Absent,
@@ -24,6 +25,7 @@ from engine.fields import (
     record,
 )
 from jetool.frame.decode_option import DecodedFields
+from jetool.output.verdicts import VerdictFields
 
 FORMS: Final = ("env", "je", "csv", "ndjson", "ldif")
 
@@ -68,11 +70,17 @@ class ReadEnvironment(NamedTuple):
 class SalvageResult(NamedTuple):
     """What was saved."""
 
+    verdict: Annotated[Text, Like(VerdictFields)]
+    why: Annotated[Text, Like(VerdictFields)]
     to: Annotated[Text, "the directory"]
     as_: Annotated[Text, "how records were written", Choices(FORMS), FieldName("as")]
     dry_run: Annotated[Bool, "nothing was written"]
     records: Annotated[Int, "records saved"]
     lost: Annotated[Int, "keys whose newest version cannot be read: lost.ndjson names them"]
+    lost_commits: Annotated[Int, "committed transactions with a record in damaged bytes; a group may have it elsewhere"]
+    lost_names: Annotated[
+        Sequence[LostName], "the lost keys by name, as their application has them; the first thousand"
+    ]
     lost_nodes: Annotated[Int, "nodes of trees that cannot be read; the keys below them are unknown"]
     lost_below: Annotated[Int, "approximate number of records below them that were not saved"]
     lost_databases: Annotated[Sequence[Text], "databases that left nothing but their place in the mapping tree"]

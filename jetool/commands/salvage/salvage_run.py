@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Final
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
+from engine.diagnosis.losses import MOST_NAMES, of_lost_key
 from engine.errors import NotFoundError
 from engine.rescue.salvage.collect import Salvage
-from engine.rescue.salvage.results import LostVersion, SalvagedRecord
+from engine.rescue.salvage.results import LostVersion, Salvaged, SalvagedRecord
 from engine.rescue.salvage.sources import SalvageSource
 from jetool.commands.salvage.output_files import SourceFiles
 from jetool.commands.salvage.rows import SavedDatabase
 
 if TYPE_CHECKING:
+    from engine.diagnosis.record import LostName
     from engine.inspect.contents import DecodingPlan
 
 _LDIF: Final = "ldif"
@@ -29,11 +31,13 @@ def save(
     staging: Path | None,
     form: str,
     decodings: Sequence[DecodingPlan | None] | None = None,
+    names: list[LostName] | None = None,
 ) -> list[SavedDatabase]:
     """Write all output below a directory (None: write nothing); returns the rows of the databases.
 
     Arguments:
         decodings: for each source, how its records are decoded in CSV and NDJSON; None for no decoding.
+        names: gets the first lost keys by name; None if they are not wanted.
     """
     saved: Counter[int] = Counter()
     lost: Counter[int] = Counter()
@@ -54,7 +58,8 @@ def save(
             saved[number] += len(records)
             if database.orphan:
                 done.counts["orphans"] += len(records)
-            lost[number] += sum(isinstance(one, LostVersion) for one in batch) if len(records) < len(batch) else 0
+            if len(records) < len(batch):
+                lost[number] += _note_lost(batch, database.db.name, names)
         for written in files:
             written.close()
         stack.pop_all()
@@ -80,6 +85,15 @@ def save(
             )
         )
     return rows
+
+
+def _note_lost(batch: Sequence[Salvaged], db: str, names: list[LostName] | None) -> int:
+    """Add the first lost keys of a batch to the names; returns how many there are."""
+    gone = [one for one in batch if isinstance(one, LostVersion)]
+    if names is not None:
+        room = max(MOST_NAMES - len(names), 0)
+        names += [of_lost_key(db, one.key, one.lsn) for one in gone[:room]]
+    return len(gone)
 
 
 def _write_entries(directory: Path) -> None:

@@ -16,12 +16,14 @@ from engine.errors import (
     StorageError,
     UnsupportedError,
     UsageError,
+    plural,
 )
 from engine.log.check import FileCheck
 from engine.log.files import LogFiles, list_log_files
 from engine.rescue import je_notes
 from engine.rescue.je_notes import notes_for_je
 from engine.storage.disk import DiskStorage
+from engine.verdict import CheckVerdict
 from engine.verify import trees
 from engine.verify.environment import (
     ALWAYS,
@@ -36,7 +38,7 @@ from engine.verify.environment import (
 from engine.verify.log import check_all, unsupported_findings
 from engine.verify.log_rules import UNREADABLE, UNSUPPORTED
 from engine.verify.report import ERROR, WARNING, Report
-from jetool.commands.verify.rows import CheckSummary, JeFindingView, check_summary
+from jetool.commands.verify.rows import CheckSummary, JeFindingView, check_summary, why_of
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.options import Run
@@ -177,11 +179,24 @@ def _checked(
 
 def _print(run: Run, env: str, report: Report, entries: int | None, code: int) -> int:
     rules = (*ALWAYS, *je_notes.RULES, *(rule for level in report.checked for rule in RULES[level]))
-    found = run.out.findings(list(dict.fromkeys((rule.code, rule.title) for rule in rules)), [env])
-    for finding in report.findings:
-        found.add(JeFindingView(finding))
-    found.end(check_summary(report, entries), [env] if code == exits.INCOMPLETE else [])
+    views = [JeFindingView(finding) for finding in report.findings]
+    verdict = _verdict(report, views, code)
+    found = run.out.findings(list(dict.fromkeys((rule.code, rule.title) for rule in rules)), [env], verdict)
+    for view in views:
+        found.add(view)
+    found.end(check_summary(report, entries, verdict), [env] if code == exits.INCOMPLETE else [])
     return code
+
+
+def _verdict(report: Report, views: list[JeFindingView], code: int) -> CheckVerdict:
+    if code in (exits.INCOMPLETE, exits.UNSUPPORTED):
+        unread = [view for view in views if view.code in _UNREAD]
+        why = unread[0].message if unread else f"not everything was checked: {', '.join(report.not_checked)}"
+        return exits.verdict(code, why)
+    read = f"{plural(report.files, 'file')} and {plural(report.entries, 'entry', 'entries')}"
+    checked = f"no error in {read}; checked: {', '.join(report.checked)}"
+    # The last file alone, or the trees alone, do not say that the log is whole.
+    return exits.verdict(code, why_of(views, checked), partly="log" not in report.checked)
 
 
 def _exit_code(report: Report, files: LogFiles, levels: list[str], *, strict: bool) -> int:

@@ -8,9 +8,10 @@ from engine.derby.database import DerbyDatabase
 from engine.derby.log import DerbyLogFiles
 from engine.derby.verify.check import MISSING_CONTAINERS, DerbyReport, verify
 from engine.derby.verify.findings import ERROR, NOTE, WARNING, DerbyFinding, finding
+from engine.errors import plural
 from engine.storage.base import Storage
 from engine.verify import repairs
-from jetool.commands.verify.rows import CheckSummary
+from jetool.commands.verify.rows import CheckSummary, why_of
 from jetool.frame import exits
 from jetool.frame.options import Run
 
@@ -94,14 +95,21 @@ def verify_database(run: Run, storage: Storage, *, log_only: bool, strict: bool)
     report = verify(database, pages=not log_only, listener=run.listener)
     # Findings about interrupted repairs come first, because files between two states explain most other findings.
     report = report._replace(findings=(*_of_repairs(storage), *report.findings))
-    found = run.out.findings(RULES, [str(storage.root)])
-    for one in report.findings:
-        found.add(shown(one))
-    counts = [sum(one.severity == severity for one in report.findings) for severity in (ERROR, WARNING, NOTE)]
+    code = _code(report, strict=strict)
+    views = [shown(one) for one in report.findings]
     # A check that could not run is listed as not checked, never as passed.
     checked = [name for name in _LOG_CHECKS + (() if log_only else _PAGE_CHECKS) if name not in report.not_checked]
+    read = f"no error in {plural(report.records, 'log record')} and {plural(report.pages, 'page')}"
+    why = why_of(views, f"{read}; checked: {', '.join(checked)}")
+    verdict = exits.verdict(code, why, partly=log_only or bool(report.not_checked))
+    found = run.out.findings(RULES, [str(storage.root)], verdict)
+    for view in views:
+        found.add(view)
+    counts = [sum(one.severity == severity for one in report.findings) for severity in (ERROR, WARNING, NOTE)]
     found.end(
         CheckSummary(
+            verdict=verdict.word,
+            why=verdict.why,
             errors=counts[0],
             warnings=counts[1],
             notes=counts[2],
@@ -115,7 +123,7 @@ def verify_database(run: Run, storage: Storage, *, log_only: bool, strict: bool)
             rows=report.rows,
         )
     )
-    return _code(report, strict=strict)
+    return code
 
 
 def _of_repairs(storage: Storage) -> list[DerbyFinding]:

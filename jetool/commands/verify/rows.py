@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from typing import Annotated, NamedTuple
 
-from engine.fields import ABSENT, Absent, Int, SizeBytes, Text, record
+from engine.errors import plural
+from engine.fields import ABSENT, Absent, Int, Like, SizeBytes, Text, record
 from engine.format.lsn import NULL_LSN
+from engine.verdict import CheckVerdict
 from engine.verify.report import ERROR, NOTE, WARNING, Finding, Report
+from jetool.output.findings import FindingView
+from jetool.output.shape import lsn_text
+from jetool.output.verdicts import VerdictFields
 
 
 @record("summary")
 class CheckSummary(NamedTuple):
     """What was checked."""
 
+    verdict: Annotated[Text, Like(VerdictFields)]
+    why: Annotated[Text, Like(VerdictFields)]
     errors: Annotated[Int, "findings that are damage"]
     warnings: Annotated[Int, "findings to examine"]
     notes: Annotated[Int, "findings that explain"]
@@ -45,13 +53,38 @@ class JeFindingView:
         self.environment: str | None = None
 
 
-def check_summary(report: Report, entries: int | None) -> CheckSummary:
+def why_of(findings: Iterable[FindingView], checked: str) -> str:
+    """What the verdict of a check rests on: the first error and how many there are, or what was checked.
+
+    Arguments:
+        checked: what was checked.
+    """
+    counts: Counter[str] = Counter()
+    first = None
+    for one in findings:
+        counts[one.severity] += 1
+        if first is None and one.severity == ERROR:
+            first = one
+    warnings = plural(counts[WARNING], "warning")
+    if first is None:
+        return checked + (f"; {warnings}" if counts[WARNING] else "")
+    # Messages begin with the title of their rule.
+    title = first.message.partition(":")[0]
+    at = lsn_text(first.lsn) if first.lsn is not None else None
+    named = title + (f" in {first.file}" if first.file else "") + (f" at {at}" if at else "") + f" ({first.code})"
+    more = counts[ERROR] - 1
+    return named + (f" and {plural(more, 'more error')}" if more else "") + (f"; {warnings}" if counts[WARNING] else "")
+
+
+def check_summary(report: Report, entries: int | None, verdict: CheckVerdict) -> CheckSummary:
     """The summary of a report.
 
     Arguments:
         entries: number of checked secondary entries; None without secondaries.
     """
     return CheckSummary(
+        verdict=verdict.word,
+        why=verdict.why,
         errors=report.count(ERROR),
         warnings=report.count(WARNING),
         notes=report.count(NOTE),

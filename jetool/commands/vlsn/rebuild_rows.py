@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from engine.fields import Bool, Int, SizeBytes, Text, Vlsn, record
+from engine.fields import Bool, Int, Like, SizeBytes, Text, Vlsn, record
 from engine.verify.report import Finding
 from engine.vlsn.vlsn_range import VLSNRange
 from jetool.commands.vlsn.rows import Landmarks, range_of_index
+from jetool.output.verdicts import VerdictFields
 
 if TYPE_CHECKING:
     from engine.vlsn.index import VLSNIndex
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 class IndexCheck(NamedTuple):
     """What was checked."""
 
+    verdict: Annotated[Text, Like(VerdictFields)]
+    why: Annotated[Text, Like(VerdictFields)]
     errors: Annotated[Int, "findings that are damage"]
     warnings: Annotated[Int, "findings to examine"]
     notes: Annotated[Int, "findings that explain"]

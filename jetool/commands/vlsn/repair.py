@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from engine.errors import plural
 from engine.verify.rep_rules import REP_RULES
 from engine.verify.report import ERROR, NOTE, WARNING, Finding
 from jetool.commands.vlsn.group import INDEX_EXITS, has_stream, not_replicated, note_stand_alone, vlsn
@@ -45,21 +46,31 @@ def vlsn_check(run: Run, env: str) -> int:
     rollbacks and the group database are checked too, as by jetool verify --rep.
     """
     from engine.vlsn.vlsn_range import EMPTY_RANGE
-    from jetool.commands.verify.rows import JeFindingView
+    from jetool.commands.verify.rows import JeFindingView, why_of
     from jetool.commands.vlsn.stream_check import check_replication
 
     checked = check_replication(run, env)
     if checked.unread is None and not has_stream(checked.node, checked.view):
         note_stand_alone(run, env)
-    found = run.out.findings([(rule.code, rule.title) for rule in REP_RULES], [env])
-    for finding in checked.findings:
-        found.add(JeFindingView(finding))
     counts = [sum(f.severity == severity for f in checked.findings) for severity in (ERROR, WARNING, NOTE)]
     merged = checked.view.merged
     vlsns = EMPTY_RANGE if merged is None else merged.range
     mapped = 0 if merged is None else sum(1 for _ in merged.mappings())
+    code = exits.FINDINGS if counts[0] or checked.node.damaged else exits.DONE
+    views = [JeFindingView(finding) for finding in checked.findings]
+    if counts[0] or not checked.node.damaged:
+        agree = f"index and log agree, VLSNs {vlsns.first} to {vlsns.last}; {plural(mapped, 'mapping')} compared"
+        why = why_of(views, "the environment has no VLSN" if vlsns.is_empty else agree)
+    else:
+        why = "the log is damaged, and what it holds there was not compared: jetool verify"
+    said = exits.verdict(code, why)
+    found = run.out.findings([(rule.code, rule.title) for rule in REP_RULES], [env], said)
+    for view in views:
+        found.add(view)
     found.end(
         IndexCheck(
+            verdict=said.word,
+            why=said.why,
             errors=counts[0],
             warnings=counts[1],
             notes=counts[2],
@@ -68,7 +79,7 @@ def vlsn_check(run: Run, env: str) -> int:
             mappings=mapped,
         )
     )
-    return exits.FINDINGS if counts[0] or checked.node.damaged else exits.DONE
+    return code
 
 
 @command(
