@@ -20,7 +20,6 @@ Modules:
 * ``secondary_cursor``: a cursor over a secondary; joins
 * ``sequence``: numbers that are given out once, stored in JE's record format
 * ``stream``: the replication stream of an open environment
-* ``stream_replay``: hands the replication stream of a part of the log to a listener
 * ``transaction``: the handle of a transaction
 * ``txn_ends``: actions that wait for the end of a transaction
 * ``vlsn_index``: the VLSN index of an open environment, in its database

@@ -30,7 +30,7 @@ from engine.db.secondary import SecondaryConfig, SecondaryDatabase
 from engine.db.transaction import Transaction, inner_of
 from engine.db.write_operation import write_operation
 from engine.db.writes import Dependents
-from engine.errors import ArgumentError, JetoolError, NotFoundError, UsageError
+from engine.errors import ArgumentError, DatabaseNotFoundError, JetoolError, UsageError
 from engine.events import SILENT, Listener
 from engine.format.entry.internal_db import RecordExtinction
 from engine.storage.base import Storage
@@ -53,7 +53,7 @@ class Environment:
 
     Raises:
         NotFoundError: there is no environment, and ``create`` is not set.
-        RefusedError: another writer has it open; a restore marker is there; or commits follow a bad entry.
+        InUseError: another writer has it open. RefusedError: a restore marker is there; or commits follow a bad entry.
         DamageError: the log cannot be recovered.
         UnsupportedError: the log has a version that cannot be read.
     """
@@ -121,7 +121,7 @@ class Environment:
             txn: the transaction that may have created or renamed it; None sees only committed databases.
 
         Raises:
-            NotFoundError: no database has that name.
+            DatabaseNotFoundError: no database has that name.
             LockConflictError: a transaction that creates, removes or renames it does not end.
         """
         engine, name = self.engine, name_of(name)
@@ -147,7 +147,7 @@ class Environment:
             txn: the transaction that creates it; otherwise it is created in a transaction of its own.
 
         Raises:
-            RefusedError: a database of that name exists, or the environment is read-only.
+            ExistsError: a database of that name exists. ReadOnlyError: the environment is read-only.
         """
         engine, name = self.engine, name_of(name)
         options = options or DatabaseOptions(max_entries=engine.config.node_max_entries)
@@ -176,13 +176,13 @@ class Environment:
             txn: the transaction that creates and fills it; None uses one transaction for each of the two steps.
 
         Raises:
-            NotFoundError: no database has that name, and ``create`` is not set.
+            DatabaseNotFoundError: no database has that name, and ``create`` is not set.
             UsageError: the configuration makes no sense.
             UniqueConstraintError, ForeignConstraintError: the primary's records violate a constraint.
         """
         try:
             database = self.open_database(name, txn)
-        except NotFoundError:
+        except DatabaseNotFoundError:
             if not config.create:
                 raise
             options = DatabaseOptions(
@@ -380,5 +380,7 @@ class Environment:
 
     def _handle(self, name: str, state: DatabaseState | None) -> Database:
         if state is None:
-            raise NotFoundError(f"no database of the name {name!r}", file=self.home, hint="jetool dbs lists them")
+            raise DatabaseNotFoundError(
+                f"no database of the name {name!r}", file=self.home, hint="jetool dbs lists them"
+            )
         return Database(self.engine, state, self._dependents.setdefault(state.id, Dependents()))

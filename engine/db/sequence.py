@@ -23,7 +23,7 @@ from engine.db.record_keys import comparable_key
 from engine.db.scan import walker_of
 from engine.db.transaction import Transaction, inner_of
 from engine.db.write_operation import write_operation
-from engine.errors import NotFoundError, RefusedError, UsageError
+from engine.errors import ExistsError, NotFoundError, RefusedError, UsageError
 from engine.format.sequence_record import SequenceRecord, decode_sequence, encode_sequence
 from engine.tree.database_state import DatabaseState
 from engine.txn.lock_types import LockType
@@ -75,7 +75,7 @@ class Sequence:
     Raises:
         UsageError: the range is empty or smaller than the cache; or the database has duplicates.
         NotFoundError: the sequence does not exist, and ``create`` is not set.
-        RefusedError: the sequence exists, and ``exclusive`` is set.
+        ExistsError: the sequence exists, and ``exclusive`` is set.
         FormatError: the record of that key is not the record of a sequence.
     """
 
@@ -146,7 +146,7 @@ class Sequence:
         config = self._config
         found = self._read_committed(txn)
         if found is not None and config.create and config.exclusive:
-            raise RefusedError(f"there is a sequence of the key {self._key!r} already")
+            raise ExistsError(f"there is a sequence of the key {self._key!r} already")
         if found is not None:
             return decode_sequence(found)
         if not config.create:

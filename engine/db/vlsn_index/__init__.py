@@ -2,5 +2,6 @@
 
 * ``head``: cutting the head of the index where reserved files are missing
 * ``store``: the index of a replicated environment in its database, and the hook by which recovery fills it
+* ``stream_replay``: hands the replication stream of a part of the log to a listener
 * ``view``: the index of an environment open for reading
 """
