@@ -11,6 +11,7 @@ Modules:
 * ``engine``: an open environment from inside: its connected parts, and the operations on them
 * ``environment``: an environment as applications see it: its databases, transactions, checkpoints, closing
 * ``extinction``: discarding ranges of records without a deletion for each; finishing removals that JE has begun
+* ``key_range``: ranges of keys, as callers name them: bounds, prefixes, slices
 * ``memory``: how much memory is free, and the default size of an environment's cache
 * ``startup``: opening an environment: from the files of a directory to connected parts
 * ``parts``: the parts of an open environment, connected

@@ -6,13 +6,14 @@ node. Everything else is refused: ``str`` has no single encoding, and None is no
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeAlias
 
 from engine.catalog.name_operations import DatabaseOptions
 from engine.errors import ArgumentError
 from engine.tree.database_state import MOST_ENTRIES
 from engine.txn.payload import PutMode
 
+BytesLike: TypeAlias = bytes | bytearray | memoryview
 # A log entry has a signed size of four bytes; everything in it besides key and data takes less than this.
 _MOST_BYTES: Final = (1 << 31) - (1 << 12)
 # The least value that JE accepts for je.nodeMaxEntries; nodes in existing logs may have fewer slots.
@@ -30,13 +31,14 @@ def bytes_of(value: object, what: str) -> bytes:
         ArgumentError: the value has another type, or is longer than a log entry can be.
     """
     if type(value) is not bytes:
-        if not isinstance(value, (bytes, bytearray, memoryview)):
+        if not isinstance(value, BytesLike):
             raise ArgumentError(
                 f"wrong type for the {what}",
                 expected="bytes, bytearray or memoryview",
-                found=type(value).__name__,
-                consequence="nothing was changed",
-                hint=f"encode it: the {what} of a text in UTF-8 is text.encode()" if isinstance(value, str) else None,
+                found="None" if value is None else type(value).__name__,
+                consequence=f"encode it, as in {what.split()[-1]}.encode()"
+                if isinstance(value, str)
+                else "nothing was changed",
             )
         value = bytes(value)
     if len(value) > _MOST_BYTES:

@@ -189,6 +189,13 @@ class Handle:
         self.writer = writer
         self.is_open = True
 
+    @property
+    def condition(self) -> str:
+        """Whether the handle can be used, in one or two words."""
+        if not self.is_open:
+            return "closed"
+        return "environment closed" if self.engine.stopped else "removed" if self.state.deleted else "open"
+
     def check(self) -> None:
         """Refuse if the handle or the environment is closed, or the database was removed."""
         if self.is_open and not self.engine.stopped and not self.state.deleted:
