@@ -53,56 +53,250 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from engine.catalog.name_operations import DatabaseOptions
+    from engine.cleaner.disk_limits import DiskLimitError
+    from engine.db.arguments import BytesLike
     from engine.db.config import EnvironmentConfig
     from engine.db.cursor import Cursor
     from engine.db.database import Database
     from engine.db.environment import Environment
-    from engine.db.secondary import ForeignKeyDelete, SecondaryConfig, SecondaryDatabase
+    from engine.db.key_range import RecordRange
+    from engine.db.secondary import (
+        DeleteConstraintError,
+        ForeignConstraintError,
+        ForeignKeyDelete,
+        SecondaryConfig,
+        SecondaryDatabase,
+        UniqueConstraintError,
+    )
+    from engine.db.secondary_cursor import SecondaryCursor, SecondaryRecord, join
     from engine.db.sequence import Sequence, SequenceConfig
     from engine.db.transaction import Transaction
     from engine.derby.store.page_store import PageStore, StoreOptions
+    from engine.derby.store.transaction import StoreTransaction
+    from engine.errors import (
+        ArgumentError,
+        ClosedError,
+        DamageError,
+        DatabaseNotFoundError,
+        ExistsError,
+        FormatError,
+        InUseError,
+        JetoolError,
+        JobError,
+        NotFoundError,
+        ReadOnlyError,
+        RefusedError,
+        StorageError,
+        TransactionAbortedError,
+        TransactionStateError,
+        UnsupportedError,
+        UsageError,
+    )
+    from engine.rep.acks import InsufficientAcksError, InsufficientReplicasError
+    from engine.rep.changes.feed import BehindError, LongHistoryError, LostPositionError, RewrittenError
+    from engine.rep.changes.subscriber import NoMasterError, StalledError
+    from engine.rep.client.call import AnswerError, ServiceError, TurnedAwayError
+    from engine.rep.client.handshake import NameInUseError
+    from engine.rep.client.hot_copy import CutError
+    from engine.rep.master.membership import ConflictError
+    from engine.rep.peers import DisconnectedError, PeerError, SilentError
+    from engine.rep.records import CommittedError, NotMasterError
+    from engine.rep.remote import UnknownOutcomeError
+    from engine.rep.rollback import RollbackProhibitedError
+    from engine.storage.crash import SimulatedCrashError
+    from engine.storage.memory import MemoryStorage
+    from engine.tree.keys import UnknownOrderError
+    from engine.txn.lock_errors import (
+        DeadlockError,
+        LockConflictError,
+        LockPreemptedError,
+        LockTimeoutError,
+        TransactionTimeoutError,
+    )
     from engine.txn.payload import PutMode
     from engine.txn.txn import Durability, Isolation, LockMode
+    from engine.vlsn.entry_waiters import WaitTimeoutError
 
 __all__ = [
+    "AnswerError",
+    "ArgumentError",
+    "BehindError",
+    "BytesLike",
+    "ClosedError",
+    "CommittedError",
+    "ConflictError",
     "Cursor",
+    "CutError",
+    "DamageError",
     "Database",
+    "DatabaseNotFoundError",
     "DatabaseOptions",
+    "DeadlockError",
+    "DeleteConstraintError",
+    "DisconnectedError",
+    "DiskLimitError",
     "Durability",
     "Environment",
     "EnvironmentConfig",
+    "ExistsError",
+    "ForeignConstraintError",
     "ForeignKeyDelete",
+    "FormatError",
+    "InUseError",
+    "InsufficientAcksError",
+    "InsufficientReplicasError",
     "Isolation",
+    "JetoolError",
+    "JobError",
+    "LockConflictError",
     "LockMode",
+    "LockPreemptedError",
+    "LockTimeoutError",
+    "LongHistoryError",
+    "LostPositionError",
+    "MemoryStorage",
+    "NameInUseError",
+    "NoMasterError",
+    "NotFoundError",
+    "NotMasterError",
     "PageStore",
+    "PeerError",
     "PutMode",
+    "ReadOnlyError",
+    "RecordRange",
+    "RefusedError",
+    "RewrittenError",
+    "RollbackProhibitedError",
     "SecondaryConfig",
+    "SecondaryCursor",
     "SecondaryDatabase",
+    "SecondaryRecord",
     "Sequence",
     "SequenceConfig",
+    "ServiceError",
+    "SilentError",
+    "SimulatedCrashError",
+    "StalledError",
+    "StorageError",
     "StoreOptions",
+    "StoreTransaction",
     "Transaction",
+    "TransactionAbortedError",
+    "TransactionStateError",
+    "TransactionTimeoutError",
+    "TurnedAwayError",
+    "UniqueConstraintError",
+    "UnknownOrderError",
+    "UnknownOutcomeError",
+    "UnsupportedError",
+    "UsageError",
+    "WaitTimeoutError",
+    "join",
 ]
 
-_WHERE = {
-    "Cursor": "engine.db.cursor",
-    "Database": "engine.db.database",
-    "DatabaseOptions": "engine.catalog.name_operations",
-    "Durability": "engine.txn.txn",
-    "Environment": "engine.db.environment",
-    "EnvironmentConfig": "engine.db.config",
-    "ForeignKeyDelete": "engine.db.secondary",
-    "Isolation": "engine.txn.txn",
-    "LockMode": "engine.txn.txn",
-    "PageStore": "engine.derby.store.page_store",
-    "PutMode": "engine.txn.payload",
-    "SecondaryConfig": "engine.db.secondary",
-    "SecondaryDatabase": "engine.db.secondary",
-    "Sequence": "engine.db.sequence",
-    "SequenceConfig": "engine.db.sequence",
-    "StoreOptions": "engine.derby.store.page_store",
-    "Transaction": "engine.db.transaction",
+_NAMES = {
+    "engine.catalog.name_operations": ("DatabaseOptions",),
+    "engine.cleaner.disk_limits": ("DiskLimitError",),
+    "engine.db.arguments": ("BytesLike",),
+    "engine.db.config": ("EnvironmentConfig",),
+    "engine.db.cursor": ("Cursor",),
+    "engine.db.database": ("Database",),
+    "engine.db.environment": ("Environment",),
+    "engine.db.key_range": ("RecordRange",),
+    "engine.db.secondary": (
+        "DeleteConstraintError",
+        "ForeignConstraintError",
+        "ForeignKeyDelete",
+        "SecondaryConfig",
+        "SecondaryDatabase",
+        "UniqueConstraintError",
+    ),
+    "engine.db.secondary_cursor": (
+        "SecondaryCursor",
+        "SecondaryRecord",
+        "join",
+    ),
+    "engine.db.sequence": (
+        "Sequence",
+        "SequenceConfig",
+    ),
+    "engine.db.transaction": ("Transaction",),
+    "engine.derby.store.page_store": (
+        "PageStore",
+        "StoreOptions",
+    ),
+    "engine.derby.store.transaction": ("StoreTransaction",),
+    "engine.errors": (
+        "ArgumentError",
+        "ClosedError",
+        "DamageError",
+        "DatabaseNotFoundError",
+        "ExistsError",
+        "FormatError",
+        "InUseError",
+        "JetoolError",
+        "JobError",
+        "NotFoundError",
+        "ReadOnlyError",
+        "RefusedError",
+        "StorageError",
+        "TransactionAbortedError",
+        "TransactionStateError",
+        "UnsupportedError",
+        "UsageError",
+    ),
+    "engine.rep.acks": (
+        "InsufficientAcksError",
+        "InsufficientReplicasError",
+    ),
+    "engine.rep.changes.feed": (
+        "BehindError",
+        "LongHistoryError",
+        "LostPositionError",
+        "RewrittenError",
+    ),
+    "engine.rep.changes.subscriber": (
+        "NoMasterError",
+        "StalledError",
+    ),
+    "engine.rep.client.call": (
+        "AnswerError",
+        "ServiceError",
+        "TurnedAwayError",
+    ),
+    "engine.rep.client.handshake": ("NameInUseError",),
+    "engine.rep.client.hot_copy": ("CutError",),
+    "engine.rep.master.membership": ("ConflictError",),
+    "engine.rep.peers": (
+        "DisconnectedError",
+        "PeerError",
+        "SilentError",
+    ),
+    "engine.rep.records": (
+        "CommittedError",
+        "NotMasterError",
+    ),
+    "engine.rep.remote": ("UnknownOutcomeError",),
+    "engine.rep.rollback": ("RollbackProhibitedError",),
+    "engine.storage.crash": ("SimulatedCrashError",),
+    "engine.storage.memory": ("MemoryStorage",),
+    "engine.tree.keys": ("UnknownOrderError",),
+    "engine.txn.lock_errors": (
+        "DeadlockError",
+        "LockConflictError",
+        "LockPreemptedError",
+        "LockTimeoutError",
+        "TransactionTimeoutError",
+    ),
+    "engine.txn.payload": ("PutMode",),
+    "engine.txn.txn": (
+        "Durability",
+        "Isolation",
+        "LockMode",
+    ),
+    "engine.vlsn.entry_waiters": ("WaitTimeoutError",),
 }
+_WHERE = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
@@ -110,3 +304,8 @@ def __getattr__(name: str) -> object:
     if name not in _WHERE:
         raise AttributeError(f"module 'engine' has no attribute {name!r}")
     return getattr(import_module(_WHERE[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, and the modules that have been imported."""
+    return sorted({*globals(), *__all__})
