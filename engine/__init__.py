@@ -3,6 +3,7 @@
 Packages, bottom up: each imports only from packages above it in this list (see ARCHITECTURE.md):
 
 * ``engine.errors``, ``engine.events``, ``engine.version``: the error classes, the progress listener, the version.
+* ``engine.arguments``: keys and data that callers pass, as bytes.
 * ``engine.native``: the inner loops in C, and whether this is the native build.
 * ``engine.fields``: results as records; each field declares its kind, unit and help.
 * ``engine.format``: pure codecs, bytes to frozen records and back; no I/O.
@@ -25,10 +26,11 @@ Packages, bottom up: each imports only from packages above it in this list (see 
 * ``engine.diagnosis``: the state of directories: what each is, whether it can start, what is lost, what to run next.
 * ``engine.pipeline``: loads, exports, data sources and fleets on Spark.
 * ``engine.derby``: the page store for Apache Derby's files; apart from the packages above, it imports only storage,
-  errors and events.
+  errors, events and arguments.
 
-The public names below are imported on first use, so that dumping a log does not load the engine. No module of this
-package prints or depends on the command line.
+The public names below are imported on first use, so that dumping a log does not load the engine. Every error that the
+library raises is one of them. No module of this package prints or depends on the command line.
+``engine/doc/python.md`` shows the library by examples, and beside lmdb, plyvel, ZODB and berkeleydb.
 
 Example::
 
@@ -37,6 +39,9 @@ Example::
     with Environment("/data/env", EnvironmentConfig(create=True)) as env:
         with env.create_database("orders") as orders, env.begin() as txn:
             orders.put(b"4711", b"three crates", txn)
+
+Threads may share environments, databases, secondaries and sequences; a transaction and its cursors belong to one thread
+at a time. Nothing here is asyncio: calls block.
 
 Also available: cursors (``engine.db.cursor``), secondaries with foreign keys and joins (``engine.db.secondary``),
 sequences (``engine.db.sequence``), scans in disk order, preloading and statistics (``engine.db.whole_tree``), and
@@ -52,9 +57,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from engine.arguments import BytesLike
     from engine.catalog.name_operations import DatabaseOptions
     from engine.cleaner.disk_limits import DiskLimitError
-    from engine.db.arguments import BytesLike
     from engine.db.config import EnvironmentConfig
     from engine.db.cursor import Cursor
     from engine.db.database import Database
@@ -197,7 +202,7 @@ __all__ = [
 _NAMES = {
     "engine.catalog.name_operations": ("DatabaseOptions",),
     "engine.cleaner.disk_limits": ("DiskLimitError",),
-    "engine.db.arguments": ("BytesLike",),
+    "engine.arguments": ("BytesLike",),
     "engine.db.config": ("EnvironmentConfig",),
     "engine.db.cursor": ("Cursor",),
     "engine.db.database": ("Database",),

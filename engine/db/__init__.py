@@ -2,7 +2,7 @@
 
 Modules:
 
-* ``arguments``: keys, data, names and options of calls, checked before anything changes
+* ``arguments``: records, names and options of calls, checked before anything changes
 * ``compressor``: the queue of BINs whose deleted slots may be removed
 * ``config``: settings of an environment: the ``je.*`` parameters by their names, and ``je.properties``
 * ``cursor``: a cursor: a position among the records of a database

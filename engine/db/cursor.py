@@ -23,7 +23,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from engine.db.arguments import BytesLike, bytes_of, check_record
+from engine.arguments import BytesLike, bytes_of
+from engine.db.arguments import check_record
 from engine.db.key_range import KeyRange, key_range, shown_key
 from engine.db.record_keys import comparable_key, key_and_data, key_bounds, range_key
 from engine.db.scan import RecordWalker, ScannedRecord, walker_of

@@ -14,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final, overload
 
-from engine.db.arguments import BytesLike, bytes_of, check_record
+from engine.arguments import BytesLike, bytes_of
+from engine.db.arguments import check_record
 from engine.db.cursor import Cursor
 from engine.db.engine import Engine
 from engine.db.key_range import KeyRange, RecordRange, key_range, single_key

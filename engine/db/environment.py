@@ -17,10 +17,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from engine.arguments import BytesLike, bytes_of
 from engine.catalog.name_operations import DatabaseOptions
 from engine.checkpoint.checkpointer import CheckpointReport
 from engine.cleaner.cleaner import CleanerStats
-from engine.db.arguments import BytesLike, bytes_of, check_options, name_of
+from engine.db.arguments import check_options, name_of
 from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.engine import Engine, EnvironmentStats

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from engine.db.arguments import BytesLike, bytes_of
+from engine.arguments import BytesLike, bytes_of
 from engine.db.record_keys import range_key
 from engine.errors import ArgumentError
 from engine.tree.database_state import DatabaseState

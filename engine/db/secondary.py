@@ -27,7 +27,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, overload
 
-from engine.db.arguments import BytesLike, bytes_of
+from engine.arguments import BytesLike, bytes_of
 from engine.db.database import Database
 from engine.db.key_range import RecordRange, single_key
 from engine.db.record_keys import comparable_key, key_and_data, key_bounds

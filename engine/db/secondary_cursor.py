@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from engine.db.arguments import BytesLike
+from engine.arguments import BytesLike
 from engine.db.cursor import Cursor, Record
 from engine.db.key_range import KeyRange, key_range
 from engine.db.record_keys import comparable_key

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine.db.arguments import BytesLike, bytes_of
+from engine.arguments import BytesLike, bytes_of
 from engine.db.engine import Engine
 from engine.errors import ArgumentError
 from engine.txn.txn import Durability, Txn, TxnState
