@@ -130,12 +130,13 @@ class Environment:
             LockConflictError: a transaction that creates, removes or renames it does not end.
         """
         engine, name = self.engine, name_of(name)
+        given = inner_of(txn, engine)
         engine.check_open()
         with engine.latch:
             if engine.locks.is_idle():
                 # No lock is held, so every name is committed, and the latch prevents new locks.
                 return self._handle(name, engine.catalog.by_name(name))
-        locker = inner_of(txn, engine) or engine.passing_locker()
+        locker = given or engine.passing_locker()
         try:
             return self._handle(name, engine.naming.find(name, locker))
         finally:
