@@ -25,7 +25,7 @@ from typing import Final
 
 from engine.arguments import BytesLike, bytes_of
 from engine.db.arguments import check_record
-from engine.db.key_range import KeyRange, key_range, shown_key
+from engine.db.key_range import KeyBounds, key_range, shown_key
 from engine.db.record_keys import comparable_key, key_and_data, key_bounds, range_key
 from engine.db.scan import RecordWalker, ScannedRecord, walker_of
 from engine.db.transaction import Transaction, inner_of
@@ -306,7 +306,7 @@ class Cursor:
         self.check()
         return self._items(key_range(self._state, start, end, prefix), lock, reverse)
 
-    def _items(self, wanted: KeyRange, lock: LockMode, reverse: bool) -> Iterator[Record]:
+    def _items(self, wanted: KeyBounds, lock: LockMode, reverse: bool) -> Iterator[Record]:
         low, high, prefix = wanted
         at, inclusive, bound = (high, False, low) if reverse else (low, True, high)
         found = self.move(at, lock, inclusive=inclusive, backward=reverse, bound=bound)

@@ -18,7 +18,7 @@ from engine.arguments import BytesLike, bytes_of
 from engine.db.arguments import check_record
 from engine.db.cursor import Cursor
 from engine.db.engine import Engine
-from engine.db.key_range import KeyRange, RecordRange, key_range, single_key
+from engine.db.key_range import KeyBounds, RecordRange, key_range, single_key
 from engine.db.record_keys import comparable_key, key_and_data, key_bounds
 from engine.db.scan import LiveSlots, data_at, has_whole_slots, live_slots, lock_of, records_between
 from engine.db.sequence import Sequence, SequenceConfig
@@ -238,7 +238,7 @@ class Database:
         self._check()
         return self._items(key_range(self.state, start, end, prefix), reverse, self._inner(txn))
 
-    def _items(self, wanted: KeyRange, reverse: bool, locker: Txn | None) -> Iterator[tuple[bytes, bytes]]:
+    def _items(self, wanted: KeyBounds, reverse: bool, locker: Txn | None) -> Iterator[tuple[bytes, bytes]]:
         low, high, prefix = wanted
         # The handle may have been closed since the call of ``items``.
         self._check()

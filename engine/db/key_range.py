@@ -15,7 +15,7 @@ R = TypeVar("R")
 _SHOWN_BYTES = 40
 
 
-class KeyRange(NamedTuple):
+class KeyBounds(NamedTuple):
     """A range of keys in one database, ``low <= key < high`` in comparable form; None is no bound.
 
     Attributes:
@@ -29,7 +29,7 @@ class KeyRange(NamedTuple):
 
 def key_range(
     state: DatabaseState, start: BytesLike | None, end: BytesLike | None, prefix: BytesLike | None = None
-) -> KeyRange:
+) -> KeyBounds:
     """The range that a caller asks for.
 
     Raises:
@@ -43,11 +43,11 @@ def key_range(
         if low is not None or high is not None:
             raise ArgumentError("a prefix cannot be used together with start or end")
         if state.order.comparator is not None:
-            return KeyRange(None, None, prefix)
+            return KeyBounds(None, None, prefix)
         low, high = prefix, _after_prefix(prefix)
     if state.order.plain:
-        return KeyRange(low, high)
-    return KeyRange(None if low is None else range_key(state, low), None if high is None else range_key(state, high))
+        return KeyBounds(low, high)
+    return KeyBounds(None if low is None else range_key(state, low), None if high is None else range_key(state, high))
 
 
 class RecordRange(Generic[R]):

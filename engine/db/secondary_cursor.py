@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from engine.arguments import BytesLike
 from engine.db.cursor import Cursor, Record
-from engine.db.key_range import KeyRange, key_range
+from engine.db.key_range import KeyBounds, key_range
 from engine.db.record_keys import comparable_key
 from engine.db.scan import walker_of
 from engine.db.transaction import Transaction, inner_of
@@ -176,7 +176,7 @@ class SecondaryCursor:
         self._entry.check()
         return self._items(key_range(self._reader.entries.state, start, end, prefix), lock, reverse)
 
-    def _items(self, wanted: KeyRange, lock: LockMode, reverse: bool) -> Iterator[SecondaryRecord]:
+    def _items(self, wanted: KeyBounds, lock: LockMode, reverse: bool) -> Iterator[SecondaryRecord]:
         low, high, prefix = wanted
         brief = self._brief(lock)
         at, inclusive, bound = (high, False, low) if reverse else (low, True, high)

@@ -28,8 +28,7 @@ from engine.db.memory import maps_bytes
 from engine.db.parts import EnvironmentParts, make_context
 from engine.db.stream import EnvironmentStream
 from engine.db.vlsn_index.head import cut_missing
-from engine.db.vlsn_index.store import HookGroup, StoredIndex, VLSNHook, VLSNParticipant
-from engine.db.vlsn_index.stream_replay import tell_stream
+from engine.db.vlsn_index.store import HookGroup, StoredIndex, VLSNHook, VLSNParticipant, tell_stream
 from engine.errors import DamageError, InUseError, NotFoundError, RefusedError, StorageError, plural
 from engine.events import Listener
 from engine.evictor.evictor import Evictor

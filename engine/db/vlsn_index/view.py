@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from engine.db.parts import EnvironmentParts
 from engine.db.vlsn_index.head import cut_missing
-from engine.db.vlsn_index.store import StoredIndex
-from engine.db.vlsn_index.stream_replay import tell_stream
+from engine.db.vlsn_index.store import StoredIndex, tell_stream
 from engine.errors import DamageError
 from engine.log.passes import LogRange
 from engine.vlsn.database import DATABASE_NAME
