@@ -130,7 +130,7 @@ class Environment:
             LockConflictError: a transaction that creates, removes or renames it does not end.
         """
         engine, name = self.engine, name_of(name)
-        given = inner_of(txn, engine)
+        given = None if txn is None else inner_of(txn, engine)
         engine.check_open()
         with engine.latch:
             if engine.locks.is_idle():
