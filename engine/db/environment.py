@@ -62,6 +62,12 @@ class Environment:
     def __init__(
         self, home: str | Path | Storage, config: EnvironmentConfig | None = None, listener: Listener = SILENT
     ) -> None:
+        if home is None or isinstance(home, (bytes, bytearray)):
+            raise ArgumentError(
+                "wrong type for the home of an environment",
+                expected="str, Path or a storage",
+                found="None" if home is None else type(home).__name__,
+            )
         storage: Storage = DiskStorage(home) if isinstance(home, (str, Path)) else home
         self.engine = Engine(storage, config or EnvironmentConfig(), listener)
         # The dependents by database id: all handles of a primary share them and maintain the same secondaries.

@@ -144,6 +144,12 @@ def test_bytes_like_is_copied(kind: Callable[[bytearray], Any]) -> None:
         assert list(found) == [(b"key", b"some longer data, not embedded")]
 
 
+def test_the_home_is_a_path_or_a_storage() -> None:
+    for wrong in (None, b"/data/env"):
+        with pytest.raises(ArgumentError, match="home of an environment"):
+            Environment(wrong)  # type: ignore[arg-type]
+
+
 def test_values_without_a_meaning_are_refused() -> None:
     with Environment(MemoryStorage(), EnvironmentConfig(create=True)) as env:
         db = env.create_database("db")
