@@ -14,6 +14,9 @@ StorageError           7     the operating system refused a read or a write
 JobError               7     Spark did not start, or one of its jobs failed
 =====================  ====  =====================================================
 
+Subclasses serve programs that handle one case: ``ExistsError``, ``DatabaseNotFoundError``, ``ClosedError`` and others
+have the kind and the exit code of the class above them. ``engine`` exports all that the library raises.
+
 Damage that a reader can step over is not an error: readers report it as a value (``engine.log.reader.Damage``) and
 continue. The kinds here are raised only where the operation cannot sensibly continue.
 
@@ -113,11 +116,39 @@ class RefusedError(JetoolError):
     kind = "refused"
 
 
+class ExistsError(RefusedError):
+    """A database, table or sequence of that name exists already."""
+
+
+class ClosedError(RefusedError):
+    """The environment, the handle or the cursor is closed, or the database of the handle has been removed."""
+
+
+class ReadOnlyError(RefusedError):
+    """The environment is open for reading only."""
+
+
+class InUseError(RefusedError):
+    """Another process or another handle has the environment or the database open."""
+
+
+class TransactionStateError(RefusedError):
+    """The transaction has ended, is prepared, or can only be aborted."""
+
+
+class TransactionAbortedError(TransactionStateError):
+    """The transaction has been aborted, or can only be aborted; ``__cause__`` is the error that made it so."""
+
+
 class NotFoundError(JetoolError):
     """There is no environment, database, file or key of that name."""
 
     exit_code = 4
     kind = "not_found"
+
+
+class DatabaseNotFoundError(NotFoundError):
+    """The environment has no database of that name."""
 
 
 class UnsupportedError(JetoolError):

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from engine.catalog.catalog import Catalog
-from engine.errors import DamageError, NotFoundError, RefusedError, UsageError
+from engine.errors import DamageError, DatabaseNotFoundError, ExistsError, InUseError, UsageError
 from engine.format.entry.db_tree import (
     DB_NOT_REPLICATED,
     DB_REPLICATED,
@@ -93,7 +93,7 @@ class NamingOperations:
         """Make a database.
 
         Raises:
-            RefusedError: the name is taken. UsageError: the name is reserved.
+            ExistsError: the name is taken. UsageError: the name is reserved.
         """
         if not internal:
             _check_name(name)
@@ -105,7 +105,7 @@ class NamingOperations:
             raise UnknownOrderError(state.order.learned)
         # The latch is not held here: a transaction that has the name locked may need the latch to end.
         if not self._write_name(name, state.id, _CREATE, txn, PutMode.INSERT_ONLY, state):
-            raise RefusedError(f"there is a database of the name {name!r} already")
+            raise ExistsError(f"there is a database of the name {name!r} already")
         with self._ctx.latch:
             state.deferred = options.deferred_write or options.temporary
             catalog.add(state)
@@ -123,7 +123,7 @@ class NamingOperations:
         """Remove a database; its MapLN goes when the transaction has committed (``finish_removal``).
 
         Raises:
-            NotFoundError: no database has that name. RefusedError: it is open.
+            DatabaseNotFoundError: no database has that name. InUseError: it is open.
         """
         state = self._existing(name, txn)
         self.remove_name(name, state.id, txn)
@@ -138,14 +138,15 @@ class NamingOperations:
         """Give a database another name; its MapLN follows when the transaction has committed (``finish_rename``).
 
         Raises:
-            NotFoundError: no database has that name. RefusedError: the database is open, or the new name is taken.
+            DatabaseNotFoundError: no database has that name. InUseError: the database is open.
+            ExistsError: the new name is taken.
             UsageError: the new name is reserved.
         """
         _check_name(new)
         state = self._existing(old, txn)
         # Write the new name first: if it is taken, the old name is still untouched.
         if not self._write_name(new, state.id, _RENAME, txn, PutMode.INSERT_ONLY, None):
-            raise RefusedError(f"there is a database of the name {new!r} already")
+            raise ExistsError(f"there is a database of the name {new!r} already")
         self.drop_name(old, state.id, txn)
         return state
 
@@ -161,7 +162,7 @@ class NamingOperations:
         """Give a name a new, empty database. Returns the old and the new database.
 
         Raises:
-            NotFoundError: no database has that name. RefusedError: it is open.
+            DatabaseNotFoundError: no database has that name. InUseError: it is open.
         """
         old = self._existing(name, txn)
         catalog = self._catalog
@@ -295,10 +296,10 @@ class NamingOperations:
         with self._ctx.latch:
             state = self._catalog.by_name(name)
         if state is None:
-            raise NotFoundError(f"no database of the name {name!r}", hint="jetool dbs lists them")
+            raise DatabaseNotFoundError(f"no database of the name {name!r}", hint="jetool dbs lists them")
         # Checked under the lock on the name: the database cannot be opened from here on.
         if state.handles:
-            raise RefusedError(f"database {name!r} is open", hint="close it first")
+            raise InUseError(f"database {name!r} is open", hint="close it first")
         return state
 
     def _impl(self, db_id: int, name: str, options: DatabaseOptions) -> DatabaseImpl:

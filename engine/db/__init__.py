@@ -2,7 +2,7 @@
 
 Modules:
 
-* ``arguments``: keys, data, names and options of calls, checked before anything changes
+* ``arguments``: records, names and options of calls, checked before anything changes
 * ``compressor``: the queue of BINs whose deleted slots may be removed
 * ``config``: settings of an environment: the ``je.*`` parameters by their names, and ``je.properties``
 * ``cursor``: a cursor: a position among the records of a database
@@ -11,6 +11,7 @@ Modules:
 * ``engine``: an open environment from inside: its connected parts, and the operations on them
 * ``environment``: an environment as applications see it: its databases, transactions, checkpoints, closing
 * ``extinction``: discarding ranges of records without a deletion for each; finishing removals that JE has begun
+* ``key_range``: ranges of keys, as callers name them: bounds, prefixes, slices
 * ``memory``: how much memory is free, and the default size of an environment's cache
 * ``startup``: opening an environment: from the files of a directory to connected parts
 * ``parts``: the parts of an open environment, connected
@@ -20,7 +21,6 @@ Modules:
 * ``secondary_cursor``: a cursor over a secondary; joins
 * ``sequence``: numbers that are given out once, stored in JE's record format
 * ``stream``: the replication stream of an open environment
-* ``stream_replay``: hands the replication stream of a part of the log to a listener
 * ``transaction``: the handle of a transaction
 * ``txn_ends``: actions that wait for the end of a transaction
 * ``vlsn_index``: the VLSN index of an open environment, in its database

@@ -1,52 +1,21 @@
-"""Arguments of calls that write or search, checked before a lock is taken or a node changes.
+"""Records, options and names of calls that write, checked before a lock is taken or a node changes.
 
-Keys and data are ``bytes``; ``bytearray`` and ``memoryview`` are copied, so that a later change to them cannot reach a
-node. Everything else is refused: ``str`` has no single encoding, and None is not the empty key.
+``engine.arguments`` checks keys and data alone.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from engine.arguments import MOST_BYTES
 from engine.catalog.name_operations import DatabaseOptions
 from engine.errors import ArgumentError
 from engine.tree.database_state import MOST_ENTRIES
 from engine.txn.payload import PutMode
 
-# A log entry has a signed size of four bytes; everything in it besides key and data takes less than this.
-_MOST_BYTES: Final = (1 << 31) - (1 << 12)
 # The least value that JE accepts for je.nodeMaxEntries; nodes in existing logs may have fewer slots.
 _LEAST_ENTRIES: Final = 4
 _MOST_EXPIRATION: Final = (1 << 31) - 1
-
-
-def bytes_of(value: object, what: str) -> bytes:
-    """Key or data as bytes.
-
-    Arguments:
-        what: the name of the argument in the message.
-
-    Raises:
-        ArgumentError: the value has another type, or is longer than a log entry can be.
-    """
-    if type(value) is not bytes:
-        if not isinstance(value, (bytes, bytearray, memoryview)):
-            raise ArgumentError(
-                f"wrong type for the {what}",
-                expected="bytes, bytearray or memoryview",
-                found=type(value).__name__,
-                consequence="nothing was changed",
-                hint=f"encode it: the {what} of a text in UTF-8 is text.encode()" if isinstance(value, str) else None,
-            )
-        value = bytes(value)
-    if len(value) > _MOST_BYTES:
-        raise ArgumentError(
-            f"the {what} is too long",
-            expected=f"{_MOST_BYTES} bytes at most",
-            found=str(len(value)),
-            consequence="nothing was changed",
-        )
-    return value
 
 
 def check_record(key: bytes, data: bytes, expiration: int, mode: PutMode = PutMode.OVERWRITE) -> None:
@@ -60,10 +29,10 @@ def check_record(key: bytes, data: bytes, expiration: int, mode: PutMode = PutMo
         ArgumentError: the mode is not a PutMode; key and data are longer than a log entry can be; or the expiration is
             not a 32-bit number.
     """
-    if len(key) + len(data) > _MOST_BYTES:
+    if len(key) + len(data) > MOST_BYTES:
         raise ArgumentError(
             "the record is too long",
-            expected=f"{_MOST_BYTES} bytes of key and data at most",
+            expected=f"{MOST_BYTES} bytes of key and data at most",
             found=str(len(key) + len(data)),
             consequence="nothing was changed",
         )

@@ -3,17 +3,23 @@
 Without a transaction, a read sees committed records and keeps no lock. A write then has a transaction of its own; in a
 database that is not transactional, it is logged without a transaction. In a database with sorted duplicates a record is
 a key *with* one of its data items.
+
+A database can be used like a dictionary of its committed records: ``db[key]``, ``key in db``, ``db[key] = data``,
+``del db[key]``, ``for key, data in db``, ``db[b"a":b"m"]``, ``reversed(db)``. It has no ``len``: ``count`` walks over
+the whole tree. Threads may share a handle.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final, overload
 
-from engine.db.arguments import bytes_of, check_record
+from engine.arguments import BytesLike, bytes_of
+from engine.db.arguments import check_record
 from engine.db.cursor import Cursor
 from engine.db.engine import Engine
-from engine.db.record_keys import comparable_key, key_and_data, key_bounds, range_key
+from engine.db.key_range import KeyBounds, RecordRange, key_range, single_key
+from engine.db.record_keys import comparable_key, key_and_data, key_bounds
 from engine.db.scan import LiveSlots, data_at, has_whole_slots, live_slots, lock_of, records_between
 from engine.db.sequence import Sequence, SequenceConfig
 from engine.db.transaction import Transaction, inner_of
@@ -24,7 +30,7 @@ from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key, UnknownOrderError
 from engine.tree.tree import find_by_walk, read_ln, share_before
 from engine.txn.payload import PutMode, user_payload
-from engine.txn.txn import LockMode
+from engine.txn.txn import LockMode, Txn
 
 # Number of records between two progress reports.
 _TOLD_RECORDS: Final = 100
@@ -78,9 +84,13 @@ class Database:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        more = " with duplicates" if self.duplicates else ""
+        return f"<Database {self.name!r}{more}, {self.handle.condition}>"
+
     def get(
         self,
-        key: bytes,
+        key: BytesLike,
         txn: Transaction | None = None,
         *,
         for_update: bool = False,
@@ -112,12 +122,15 @@ class Database:
                 return None if first is None else first[1]
         self._check()
         self._require_shown(key)
-        locker = txn.inner if txn is not None else None
-        if locker is None:
+        if txn is None:
             # Without a transaction the read waits for a writer, but keeps no lock.
             data = data_at(self._engine, self.state, key if self._plain else self._key(key), lock)
             self._engine.keep_budget()
             return data
+        # The same as ``inner_of``, without the call.
+        is_ours = type(txn) is Transaction and txn.engine is self._engine
+        locker = txn.inner if is_ours else inner_of(txn, self._engine)
+        assert locker is not None
         locker.check_usable()
         data = self._engine.records.get(self.state, self._key(key), locker, lock_of(locker, lock))
         self._engine.keep_budget()
@@ -137,15 +150,15 @@ class Database:
         if learned.near is None or learned.skipped:
             raise UnknownOrderError(learned)
 
-    def has(self, key: bytes, data: bytes) -> bool:
+    def has(self, key: BytesLike, data: BytesLike) -> bool:
         """Whether a key has a data item."""
         with self.cursor() as cursor:
             return cursor.search_both(key, data) is not None
 
     def put(
         self,
-        key: bytes,
-        data: bytes,
+        key: BytesLike,
+        data: BytesLike,
         txn: Transaction | None = None,
         *,
         mode: PutMode = PutMode.OVERWRITE,
@@ -168,76 +181,85 @@ class Database:
         # The same as ``_check``, without the call; ``check_writes`` checks the rest.
         if not handle.is_open or state.deleted:
             handle.check()
-        key, data = bytes_of(key, "key"), bytes_of(data, "data")
+        if type(key) is not bytes:
+            key = bytes_of(key, "key")
+        if type(data) is not bytes:
+            data = bytes_of(data, "data")
         check_record(key, data, expiration, mode)
         wanted, stored = (key, data) if self._plain else (self._key(key, data), b"" if self.duplicates else data)
         if txn is not None and not state.deferred and not self._dependents.secondaries and mode is not _NEW_KEY:
             # The same as ``operation``, without creating its object.
+            locker = inner_of(txn, engine)
+            assert locker is not None
             engine.check_writes()
-            done = engine.records.put_user(state, wanted, stored, txn.inner, mode, expiration, update_expiration)
+            done = engine.records.put_user(state, wanted, stored, locker, mode, expiration, update_expiration)
             if engine.ctx.used_bytes > engine.evictor.budget_bytes:
                 engine.keep_budget()
             return done
         self._check()
         payload = user_payload(stored, expiration, update_expiration)
-        with write_operation(engine, inner_of(txn), db=state) as locker:
-            return self._writer.put(wanted, payload, locker, mode)
+        with write_operation(engine, inner_of(txn, engine), db=state) as operation:
+            return self._writer.put(wanted, payload, operation, mode)
 
-    def delete(self, key: bytes, txn: Transaction | None = None, *, data: bytes | None = None) -> int:
+    def delete(self, key: BytesLike, txn: Transaction | None = None, *, data: BytesLike | None = None) -> int:
         """Delete a record; with duplicates all data items of the key, or only ``data``.
 
         Returns:
             The number of records deleted.
         """
         self._check()
-        key, data = bytes_of(key, "key"), None if data is None else bytes_of(data, "data")
+        key, data, given = bytes_of(key, "key"), None if data is None else bytes_of(data, "data"), self._inner(txn)
         keys = [self._key(key, data or b"")]
         if self.duplicates and data is None:
             low, high = key_bounds(self.state, key)
-            between = records_between(self._engine, self.state, low, high, locker=inner_of(txn))
+            between = records_between(self._engine, self.state, low, high, locker=given)
             keys = [record.key for found in between for record in found]
         removed = 0
-        with write_operation(self._engine, inner_of(txn), db=self.state) as locker:
+        with write_operation(self._engine, given, db=self.state) as locker:
             for wanted in keys:
                 removed += self._writer.delete(wanted, locker)
         return removed
 
     def items(
         self,
-        start: bytes | None = None,
-        end: bytes | None = None,
+        start: BytesLike | None = None,
+        end: BytesLike | None = None,
         *,
-        prefix: bytes | None = None,
+        prefix: BytesLike | None = None,
         reverse: bool = False,
         txn: Transaction | None = None,
     ) -> Iterator[tuple[bytes, bytes]]:
         """Records with ``start <= key < end``, in key order or in reverse.
 
         Arguments:
-            prefix: only keys that begin with it; replaces start and end, and works only where keys are in byte order.
+            prefix: only keys that begin with it; not together with start or end.
             txn: the transaction that takes the locks.
         """
         self._check()
-        start, end, prefix = _bounds_of(start, end, prefix)
-        if prefix is not None:
-            start, end = prefix, _after_prefix(prefix)
-        locker = txn.inner if txn is not None else None
-        low = start if self._plain or start is None else range_key(self.state, start)
-        high = end if self._plain or end is None else range_key(self.state, end)
+        return self._items(key_range(self.state, start, end, prefix), reverse, self._inner(txn))
+
+    def _items(self, wanted: KeyBounds, reverse: bool, locker: Txn | None) -> Iterator[tuple[bytes, bytes]]:
+        low, high, prefix = wanted
+        # The handle may have been closed since the call of ``items``.
+        self._check()
         for found in records_between(self._engine, self.state, low, high, backward=reverse, locker=locker):
             if self._plain:
                 for plain, data, _ in found:
                     yield plain, data
             else:
                 for record in found:
-                    yield key_and_data(self.state, record.key, record.data)
+                    key, data = key_and_data(self.state, record.key, record.data)
+                    if prefix is None or key.startswith(prefix):
+                        yield key, data
 
     def cursor(self, txn: Transaction | None = None) -> Cursor:
-        """A cursor."""
+        """A cursor, which stands on no record."""
         self._check()
         return Cursor(self.handle, txn)
 
-    def sequence(self, key: bytes, config: SequenceConfig | None = None, txn: Transaction | None = None) -> Sequence:
+    def sequence(
+        self, key: BytesLike, config: SequenceConfig | None = None, txn: Transaction | None = None
+    ) -> Sequence:
         """A sequence whose state is the record of a key; see ``engine.db.sequence``."""
         self._check()
         return Sequence(self._engine, self.state, bytes_of(key, "key"), config or SequenceConfig(), txn, self._check)
@@ -288,18 +310,15 @@ class Database:
                     told(total, share_before(self._engine.ctx, self.state, keys[-1]))
         return total
 
-    def slots(self, start: bytes | None = None, end: bytes | None = None) -> Iterator[LiveSlots] | None:
+    def slots(self, start: BytesLike | None = None, end: BytesLike | None = None) -> Iterator[LiveSlots] | None:
         """The records as their slots describe them, one leaf node at a time; None if the slots alone are not reliable.
 
         Arguments:
             start, end: first key, and the key to stop before; not allowed where a class orders the keys.
         """
         self._check()
-        start, end, _ = _bounds_of(start, end)
-        if not has_whole_slots(self._engine):
-            return None
-        low = None if start is None else range_key(self.state, start)
-        return live_slots(self._engine, self.state, low, None if end is None else range_key(self.state, end))
+        low, high, _ = key_range(self.state, start, end)
+        return live_slots(self._engine, self.state, low, high) if has_whole_slots(self._engine) else None
 
     def data_at(self, lsn: int) -> bytes | None:
         """The data of the record that a slot references by LSN.
@@ -313,20 +332,51 @@ class Database:
     def __iter__(self) -> Iterator[tuple[bytes, bytes]]:
         return self.items()
 
+    def __reversed__(self) -> Iterator[tuple[bytes, bytes]]:
+        return self.items(reverse=True)
+
+    @overload
+    def __getitem__(self, key: BytesLike) -> bytes: ...
+
+    @overload
+    def __getitem__(self, key: slice[Any, Any, Any]) -> RecordRange[tuple[bytes, bytes]]: ...
+
+    def __getitem__(self, key: BytesLike | slice[Any, Any, Any]) -> bytes | RecordRange[tuple[bytes, bytes]]:
+        """The data of a key, with duplicates its first data item; or the records of a slice of keys, in key order.
+
+        Raises:
+            KeyError: the key has no record.
+        """
+        if isinstance(key, slice):
+            self._check()
+            return RecordRange(self.items, key)
+        data = self.get(key)
+        if data is None:
+            raise KeyError(bytes(key))
+        return data
+
+    def __setitem__(self, key: BytesLike, data: BytesLike) -> None:
+        """Insert or update a record in a transaction of its own; with duplicates add a data item."""
+        self.put(single_key(key, "assigned to"), data)
+
+    def __delitem__(self, key: BytesLike) -> None:
+        """Delete the record of a key, with duplicates all its data items, in a transaction of its own.
+
+        Raises:
+            KeyError: the key has no record.
+        """
+        if not self.delete(single_key(key, "deleted")):
+            raise KeyError(bytes(key))
+
+    def __contains__(self, key: object) -> bool:
+        """Whether a key has a record."""
+        return self.get(bytes_of(key, "key")) is not None
+
     def _key(self, key: bytes, data: bytes = b"") -> Key:
         return key if self._plain else comparable_key(self.state, key, data)
 
+    def _inner(self, txn: Transaction | None) -> Txn | None:
+        return inner_of(txn, self._engine)
+
     def _check(self) -> None:
         self.handle.check()
-
-
-def _bounds_of(*bounds: bytes | None) -> Iterator[bytes | None]:
-    """The bounds of a walk as bytes; None stays None."""
-    return (None if bound is None else bytes_of(bound, "bound") for bound in (*bounds, None)[:3])
-
-
-def _after_prefix(prefix: bytes) -> bytes | None:
-    """The smallest key that is larger than all keys with a prefix; None if no key is."""
-    # A byte 0xff cannot be incremented: the byte before it is.
-    trimmed = prefix.rstrip(b"\xff")
-    return trimmed[:-1] + bytes((trimmed[-1] + 1,)) if trimmed else None

@@ -14,7 +14,7 @@ from engine.db.config import EnvironmentConfig, read_properties
 from engine.db.daemons import Daemons
 from engine.db.startup import WriterLock, is_directory, lock_for_reading, lock_for_writing, open_parts
 from engine.db.txn_ends import TxnEnds
-from engine.errors import RefusedError, UnsupportedError, plural
+from engine.errors import ClosedError, ReadOnlyError, RefusedError, UnsupportedError, plural
 from engine.events import Listener
 from engine.format.entry.db_tree import ENV_PRESERVES_VLSN, ENV_REPLICATED
 from engine.format.lsn import format_lsn
@@ -420,13 +420,13 @@ class Engine:
     def check_open(self) -> None:
         """Refuse an operation that needs an open environment."""
         if self.stopped:
-            raise RefusedError("the environment is closed", file=self.home)
+            raise ClosedError("the environment is closed", file=self.home)
 
     def check_writable(self) -> None:
         """Refuse an operation that needs an environment open for writing."""
         self.check_open()
         if self.read_only:
-            raise RefusedError("the environment is open for reading only", file=self.home)
+            raise ReadOnlyError("the environment is open for reading only", file=self.home)
 
     def check_writes(self) -> None:
         """Refuse to write records where that is not possible.

@@ -9,7 +9,7 @@ Example::
         orders = env.create_database("orders")
         with env.begin() as txn:
             orders.put(b"4711", b"three crates", txn=txn)
-        print(orders.get(b"4711"))
+        print(orders[b"4711"])
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from pathlib import Path
 
+from engine.arguments import BytesLike, bytes_of
 from engine.catalog.name_operations import DatabaseOptions
 from engine.checkpoint.checkpointer import CheckpointReport
 from engine.cleaner.cleaner import CleanerStats
-from engine.db.arguments import bytes_of, check_options, name_of
+from engine.db.arguments import check_options, name_of
 from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.engine import Engine, EnvironmentStats
@@ -30,7 +31,7 @@ from engine.db.secondary import SecondaryConfig, SecondaryDatabase
 from engine.db.transaction import Transaction, inner_of
 from engine.db.write_operation import write_operation
 from engine.db.writes import Dependents
-from engine.errors import ArgumentError, JetoolError, NotFoundError, UsageError
+from engine.errors import ArgumentError, DatabaseNotFoundError, JetoolError, UsageError
 from engine.events import SILENT, Listener
 from engine.format.entry.internal_db import RecordExtinction
 from engine.storage.base import Storage
@@ -41,7 +42,7 @@ from engine.txn.txn import Durability, Isolation, TxnState
 
 
 class Environment:
-    """An open environment.
+    """An open environment. Threads may share it; a transaction is for one thread at a time.
 
     Arguments:
         home: the directory of the environment, or a storage that holds its files.
@@ -53,7 +54,7 @@ class Environment:
 
     Raises:
         NotFoundError: there is no environment, and ``create`` is not set.
-        RefusedError: another writer has it open; a restore marker is there; or commits follow a bad entry.
+        InUseError: another writer has it open. RefusedError: a restore marker is there; or commits follow a bad entry.
         DamageError: the log cannot be recovered.
         UnsupportedError: the log has a version that cannot be read.
     """
@@ -61,6 +62,12 @@ class Environment:
     def __init__(
         self, home: str | Path | Storage, config: EnvironmentConfig | None = None, listener: Listener = SILENT
     ) -> None:
+        if home is None or isinstance(home, (bytes, bytearray)):
+            raise ArgumentError(
+                "wrong type for the home of an environment",
+                expected="str, Path or a storage",
+                found="None" if home is None else type(home).__name__,
+            )
         storage: Storage = DiskStorage(home) if isinstance(home, (str, Path)) else home
         self.engine = Engine(storage, config or EnvironmentConfig(), listener)
         # The dependents by database id: all handles of a primary share them and maintain the same secondaries.
@@ -76,6 +83,10 @@ class Environment:
             # The caller has to get the first error.
             if kind is None:
                 raise
+
+    def __repr__(self) -> str:
+        state = "closed" if self.engine.stopped else "read-only" if self.engine.read_only else "open"
+        return f"<Environment {self.home!r}, {state}>"
 
     @property
     def home(self) -> str:
@@ -121,16 +132,17 @@ class Environment:
             txn: the transaction that may have created or renamed it; None sees only committed databases.
 
         Raises:
-            NotFoundError: no database has that name.
+            DatabaseNotFoundError: no database has that name.
             LockConflictError: a transaction that creates, removes or renames it does not end.
         """
         engine, name = self.engine, name_of(name)
+        given = None if txn is None else inner_of(txn, engine)
         engine.check_open()
         with engine.latch:
             if engine.locks.is_idle():
                 # No lock is held, so every name is committed, and the latch prevents new locks.
                 return self._handle(name, engine.catalog.by_name(name))
-        locker = engine.passing_locker() if txn is None else txn.inner
+        locker = given or engine.passing_locker()
         try:
             return self._handle(name, engine.naming.find(name, locker))
         finally:
@@ -147,7 +159,7 @@ class Environment:
             txn: the transaction that creates it; otherwise it is created in a transaction of its own.
 
         Raises:
-            RefusedError: a database of that name exists, or the environment is read-only.
+            ExistsError: a database of that name exists. ReadOnlyError: the environment is read-only.
         """
         engine, name = self.engine, name_of(name)
         options = options or DatabaseOptions(max_entries=engine.config.node_max_entries)
@@ -160,7 +172,7 @@ class Environment:
             raise UsageError(f"database {name} is temporary and takes no transactions")
         # The name of a temporary database is not transactional either: recovery removes the database by its name
         # (R-REC-60).
-        with write_operation(engine, inner_of(txn), transactional=not options.temporary) as locker:
+        with write_operation(engine, inner_of(txn, engine), transactional=not options.temporary) as locker:
             state = engine.naming.create(name, options, locker)
             # The MapLN is not transactional: an abort undoes only the name (R-TREE-4).
             engine.ends.at_end(locker, aborted=lambda: engine.naming.finish_removal(state))
@@ -176,13 +188,13 @@ class Environment:
             txn: the transaction that creates and fills it; None uses one transaction for each of the two steps.
 
         Raises:
-            NotFoundError: no database has that name, and ``create`` is not set.
+            DatabaseNotFoundError: no database has that name, and ``create`` is not set.
             UsageError: the configuration makes no sense.
             UniqueConstraintError, ForeignConstraintError: the primary's records violate a constraint.
         """
         try:
             database = self.open_database(name, txn)
-        except NotFoundError:
+        except DatabaseNotFoundError:
             if not config.create:
                 raise
             options = DatabaseOptions(
@@ -208,7 +220,7 @@ class Environment:
         """Remove a database and its records."""
         engine, name = self.engine, name_of(name)
         self._prepare_extinction(name)
-        with write_operation(engine, inner_of(txn)) as locker:
+        with write_operation(engine, inner_of(txn, engine)) as locker:
             state = engine.naming.remove(name, locker)
             # The records are removed only after the commit, because an abort must restore them.
             engine.ends.at_end(locker, committed=lambda: engine.naming.finish_removal(state))
@@ -216,7 +228,7 @@ class Environment:
     def rename_database(self, old: str, new: str, txn: Transaction | None = None) -> None:
         """Give a database another name."""
         engine, old, new = self.engine, name_of(old), name_of(new)
-        with write_operation(engine, inner_of(txn)) as locker:
+        with write_operation(engine, inner_of(txn, engine)) as locker:
             state = engine.naming.rename(old, new, locker)
             engine.ends.at_end(locker, committed=lambda: engine.naming.finish_rename(state, new))
 
@@ -224,7 +236,7 @@ class Environment:
         """Remove all records of a database."""
         engine, name = self.engine, name_of(name)
         self._prepare_extinction(name)
-        with write_operation(engine, inner_of(txn)) as locker:
+        with write_operation(engine, inner_of(txn, engine)) as locker:
             old, new = engine.naming.truncate(name, locker)
             engine.ends.at_end(
                 locker,
@@ -238,7 +250,7 @@ class Environment:
         A class is None for byte order.
         """
         with self.engine.latch:
-            state = self.engine.catalog.by_name(name)
+            state = self.engine.catalog.by_name(name_of(name))
         if state is None:
             return None
         return comparator_name(state.impl.btree_comparator), comparator_name(state.impl.duplicate_comparator)
@@ -252,8 +264,8 @@ class Environment:
         self,
         databases: Collection[str],
         *,
-        begin: bytes | None = None,
-        end: bytes | None = None,
+        begin: BytesLike | None = None,
+        end: BytesLike | None = None,
         label: str = "",
         txn: Transaction | None = None,
     ) -> int:
@@ -279,10 +291,10 @@ class Environment:
         engine, extinctions = self.engine, self._extinctions()
         if not isinstance(label, str):
             raise ArgumentError("wrong type for the label", expected="str", found=type(label).__name__)
-        begin, end = (None if bound is None else bytes_of(bound, "bound") for bound in (begin, end))
+        low, high = (None if bound is None else bytes_of(bound, "bound") for bound in (begin, end))
         for name in databases:
             self._prepare_extinction(name_of(name))
-        with write_operation(engine, inner_of(txn)) as locker:
+        with write_operation(engine, inner_of(txn, engine)) as locker:
             db_ids = []
             for name in databases:
                 with self.open_database(name, txn) as db:
@@ -294,8 +306,8 @@ class Environment:
                 version=0,
                 count_complete=False,
                 db_ids=tuple(sorted(set(db_ids))),
-                begin_key=begin,
-                end_key=end,
+                begin_key=low,
+                end_key=high,
                 filter=None,
                 label=label,
                 flushed_db_id=0,
@@ -380,5 +392,7 @@ class Environment:
 
     def _handle(self, name: str, state: DatabaseState | None) -> Database:
         if state is None:
-            raise NotFoundError(f"no database of the name {name!r}", file=self.home, hint="jetool dbs lists them")
+            raise DatabaseNotFoundError(
+                f"no database of the name {name!r}", file=self.home, hint="jetool dbs lists them"
+            )
         return Database(self.engine, state, self._dependents.setdefault(state.id, Dependents()))

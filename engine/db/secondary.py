@@ -13,7 +13,7 @@ Example::
     people = env.create_database("people")
     by_city = env.open_secondary("people.city", people, SecondaryConfig(key_creator=city, create=True))
     people.put(b"4711", b"Ada,London")
-    print(by_city.get(b"London"))  # SecondaryRecord(key=b'London', primary_key=b'4711', data=b'Ada,London')
+    print(by_city[b"London"])  # SecondaryRecord(key=b'London', primary_key=b'4711', data=b'Ada,London')
 
 Foreign keys: with ``foreign_key_database`` a secondary key must be a key of that database, and ``on_foreign_delete``
 determines what happens to the referring records when that key is deleted.
@@ -25,10 +25,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
+from typing import Any, overload
 
-from engine.db.arguments import bytes_of
+from engine.arguments import BytesLike, bytes_of
 from engine.db.database import Database
-from engine.db.record_keys import comparable_key, key_and_data, key_bounds, range_key
+from engine.db.key_range import RecordRange, single_key
+from engine.db.record_keys import comparable_key, key_and_data, key_bounds
 from engine.db.scan import RecordWalker, lock_type_of, records_between
 from engine.db.secondary_cursor import EntryReader, SecondaryCursor, SecondaryRecord
 from engine.db.transaction import Transaction, inner_of
@@ -140,6 +142,9 @@ class SecondaryDatabase:
         """The entries of the secondary: secondary key and primary key."""
         return self._db
 
+    def __repr__(self) -> str:
+        return f"<SecondaryDatabase {self.name!r} of {self._primary.name!r}, {self._db.handle.condition}>"
+
     def close(self) -> None:
         """Close the handle; from now on the primary does not maintain the secondary. Closing twice is harmless."""
         self._primary.handle.writer.dependents.remove(self)
@@ -154,34 +159,42 @@ class SecondaryDatabase:
         self.close()
 
     def get(
-        self, key: bytes, txn: Transaction | None = None, *, lock: LockMode = LockMode.DEFAULT
+        self, key: BytesLike, txn: Transaction | None = None, *, lock: LockMode = LockMode.DEFAULT
     ) -> SecondaryRecord | None:
         """The record of a secondary key; if there are several, the one with the smallest primary key."""
         with self.cursor(txn) as cursor:
             return cursor.search(key, lock)
 
     def items(
-        self, start: bytes | None = None, end: bytes | None = None, *, txn: Transaction | None = None
+        self,
+        start: BytesLike | None = None,
+        end: BytesLike | None = None,
+        *,
+        prefix: BytesLike | None = None,
+        reverse: bool = False,
+        txn: Transaction | None = None,
     ) -> Iterator[SecondaryRecord]:
-        """Records with ``start <= secondary key < end``, ordered by secondary key and then by primary key."""
-        with self.cursor(txn) as cursor:
-            high = None if end is None else range_key(self._state, bytes_of(end, "bound"))
-            found = cursor.first() if start is None else cursor.search_range(start)
-            while found is not None and (high is None or range_key(self._state, found.key) < high):
-                yield found
-                found = cursor.next()
+        """Records with ``start <= secondary key < end``, ordered by secondary key and then by primary key, or in
+        reverse.
+
+        Arguments:
+            prefix: only secondary keys that begin with it; not together with start or end.
+            txn: the transaction that takes the locks.
+        """
+        cursor = self.cursor(txn)
+        return _closing(cursor, cursor.items(start, end, prefix=prefix, reverse=reverse))
 
     def cursor(self, txn: Transaction | None = None) -> SecondaryCursor:
-        """A cursor over its records."""
+        """A cursor over its records, which stands on none."""
+        self._db.handle.check()
         return SecondaryCursor(self._reader, txn)
 
-    def delete(self, key: bytes, txn: Transaction | None = None) -> int:
+    def delete(self, key: BytesLike, txn: Transaction | None = None) -> int:
         """Delete all records of a secondary key from the primary; returns the number deleted."""
         self._db.handle.check()
-        key = bytes_of(key, "key")
-        removed = 0
-        with write_operation(self._engine, inner_of(txn), db=self._primary.state) as locker:
-            for primary_key in self._primary_keys(key, locker):
+        wanted, removed = bytes_of(key, "key"), 0
+        with write_operation(self._engine, inner_of(txn, self._engine), db=self._primary.state) as locker:
+            for primary_key in self._primary_keys(wanted, locker):
                 removed += self._primary.handle.writer.delete(comparable_key(self._primary.state, primary_key), locker)
         return removed
 
@@ -192,13 +205,49 @@ class SecondaryDatabase:
     def __iter__(self) -> Iterator[SecondaryRecord]:
         return self.items()
 
+    def __reversed__(self) -> Iterator[SecondaryRecord]:
+        return self.items(reverse=True)
+
+    @overload
+    def __getitem__(self, key: BytesLike) -> SecondaryRecord: ...
+
+    @overload
+    def __getitem__(self, key: slice[Any, Any, Any]) -> RecordRange[SecondaryRecord]: ...
+
+    def __getitem__(self, key: BytesLike | slice[Any, Any, Any]) -> SecondaryRecord | RecordRange[SecondaryRecord]:
+        """The first record of a secondary key; or the records of a slice of secondary keys.
+
+        Raises:
+            KeyError: no record has the secondary key.
+        """
+        if isinstance(key, slice):
+            self._db.handle.check()
+            return RecordRange(self.items, key)
+        found = self.get(key)
+        if found is None:
+            raise KeyError(bytes(key))
+        return found
+
+    def __delitem__(self, key: BytesLike) -> None:
+        """Delete all records of a secondary key from the primary.
+
+        Raises:
+            KeyError: no record has the secondary key.
+        """
+        if not self.delete(single_key(key, "deleted")):
+            raise KeyError(bytes(key))
+
+    def __contains__(self, key: object) -> bool:
+        """Whether a record has the secondary key."""
+        return self.get(bytes_of(key, "key")) is not None
+
     def populate(self, txn: Transaction | None = None) -> None:
         """Fill the secondary from the primary, in one transaction, if it is empty and the environment is writable."""
         engine = self._engine
         replica = engine.replicated and not engine.leads
         wanted = self._config.populate and not engine.read_only and not replica and _creates(self._config)
         if wanted and next(iter(self._db.items(txn=txn)), None) is None:
-            with write_operation(engine, inner_of(txn), db=self._state) as locker:
+            with write_operation(engine, inner_of(txn, engine), db=self._state) as locker:
                 for found in records_between(engine, self._primary.state, None, None, locker=locker):
                     for record in found:
                         self._populate_from(record.key, record.data, locker)
@@ -337,6 +386,11 @@ class SecondaryDatabase:
             found=f"the key {key!r} of the record {primary_key!r}",
             hint=f"jetool verify --secondary {self.name}:{self._primary.name} shows the differences",
         )
+
+
+def _closing(cursor: SecondaryCursor, records: Iterator[SecondaryRecord]) -> Iterator[SecondaryRecord]:
+    with cursor:
+        yield from records
 
 
 def _creates(config: SecondaryConfig) -> bool:

@@ -11,13 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from engine.arguments import BytesLike
 from engine.db.cursor import Cursor, Record
+from engine.db.key_range import KeyBounds, key_range
 from engine.db.record_keys import comparable_key
 from engine.db.scan import walker_of
 from engine.db.transaction import Transaction, inner_of
 from engine.db.write_operation import write_operation
 from engine.db.writes import Handle
-from engine.errors import DamageError, RefusedError, UsageError
+from engine.errors import ArgumentError, DamageError, RefusedError, UsageError
 from engine.txn.txn import Isolation, LockMode
 
 _DEFAULT = LockMode.DEFAULT
@@ -81,7 +83,7 @@ class EntryReader:
 
 
 class SecondaryCursor:
-    """A position in a secondary, created by ``SecondaryDatabase.cursor``.
+    """A position in a secondary, created by ``SecondaryDatabase.cursor``. One thread at a time may use it.
 
     The methods are those of ``Cursor``, with the primary key in the place of a data item. ``delete`` deletes the
     record, and with it its entries in all secondaries.
@@ -94,9 +96,13 @@ class SecondaryCursor:
     def __init__(self, reader: EntryReader, txn: Transaction | None) -> None:
         self._reader = reader
         self._txn = txn
+        self._locker = inner_of(txn, reader.primary.engine)
         self._entry = Cursor(reader.entries, txn)
         self._record = Cursor(reader.primary, txn)
         self._at: SecondaryRecord | None = None
+
+    def __repr__(self) -> str:
+        return f"<SecondaryCursor {self._entry!r}>"
 
     def dup(self, *, same_position: bool = True) -> SecondaryCursor:
         """Another cursor of the same transaction, on the same record or on none."""
@@ -121,19 +127,21 @@ class SecondaryCursor:
         """The previous record; the last one if the cursor stands on none."""
         return self._go(self._prev(lock), self._prev(lock), lock)
 
-    def search(self, key: bytes, lock: LockMode = _DEFAULT) -> SecondaryRecord | None:
+    def search(self, key: BytesLike, lock: LockMode = _DEFAULT) -> SecondaryRecord | None:
         """The first record of a secondary key."""
         return self._go(lambda at: at.search(key, self._brief(lock)), self._next_dup(lock), lock)
 
-    def search_range(self, key: bytes, lock: LockMode = _DEFAULT) -> SecondaryRecord | None:
+    def search_range(self, key: BytesLike, lock: LockMode = _DEFAULT) -> SecondaryRecord | None:
         """The first record whose secondary key is at or after a key."""
         return self._go(lambda at: at.search_range(key, lock=self._brief(lock)), self._next(lock), lock)
 
-    def search_both(self, key: bytes, primary_key: bytes, lock: LockMode = _DEFAULT) -> SecondaryRecord | None:
+    def search_both(self, key: BytesLike, primary_key: BytesLike, lock: LockMode = _DEFAULT) -> SecondaryRecord | None:
         """The record of a secondary key and a primary key."""
         return self._go(lambda at: at.search_both(key, primary_key, self._brief(lock)), _nothing, lock)
 
-    def search_both_range(self, key: bytes, primary_key: bytes, lock: LockMode = _DEFAULT) -> SecondaryRecord | None:
+    def search_both_range(
+        self, key: BytesLike, primary_key: BytesLike, lock: LockMode = _DEFAULT
+    ) -> SecondaryRecord | None:
         """The first record of a secondary key whose primary key is at or after a key."""
         brief = self._brief(lock)
         return self._go(lambda at: at.search_both_range(key, primary_key, brief), self._next_dup(lock), lock)
@@ -155,6 +163,48 @@ class SecondaryCursor:
         """The last record of the previous secondary key."""
         return self._go(lambda at: at.prev_no_dup(self._brief(lock)), self._prev(lock), lock)
 
+    def items(
+        self,
+        start: BytesLike | None = None,
+        end: BytesLike | None = None,
+        *,
+        prefix: BytesLike | None = None,
+        reverse: bool = False,
+        lock: LockMode = _DEFAULT,
+    ) -> Iterator[SecondaryRecord]:
+        """Move over the records with ``start <= secondary key < end``; see ``SecondaryDatabase.items``."""
+        self._entry.check()
+        return self._items(key_range(self._reader.entries.state, start, end, prefix), lock, reverse)
+
+    def _items(self, wanted: KeyBounds, lock: LockMode, reverse: bool) -> Iterator[SecondaryRecord]:
+        low, high, prefix = wanted
+        brief = self._brief(lock)
+        at, inclusive, bound = (high, False, low) if reverse else (low, True, high)
+
+        def again(moving: Cursor) -> Record | None:
+            return moving.move(moving.place, brief, inclusive=False, backward=reverse, bound=bound)
+
+        found = self._go(
+            lambda moving: moving.move(at, brief, inclusive=inclusive, backward=reverse, bound=bound), again, lock
+        )
+        while found is not None:
+            if prefix is None or found.key.startswith(prefix):
+                yield found
+            found = self._go(again, again, lock)
+
+    def __iter__(self) -> Iterator[SecondaryRecord]:
+        return self._rest(backward=False)
+
+    def __reversed__(self) -> Iterator[SecondaryRecord]:
+        return self._rest(backward=True)
+
+    def _rest(self, *, backward: bool) -> Iterator[SecondaryRecord]:
+        here = self._at
+        found = None if here is None else self.search_both(here.key, here.primary_key)
+        while found is not None or (found := self.prev() if backward else self.next()) is not None:
+            yield found
+            found = None
+
     def current(self) -> SecondaryRecord | None:
         """The current record, as it was read."""
         return self._at
@@ -165,11 +215,11 @@ class SecondaryCursor:
 
     def delete(self) -> bool:
         """Delete the current record from the primary; False if it is already gone."""
+        self._entry.check()
         if self._at is None:
             raise RefusedError("the cursor stands on no record", hint="move it first")
-        self._reader.entries.check()
         primary = self._reader.primary
-        with write_operation(primary.engine, inner_of(self._txn), db=primary.state) as locker:
+        with write_operation(primary.engine, self._locker, db=primary.state) as locker:
             return primary.writer.delete(comparable_key(primary.state, self._at.primary_key), locker)
 
     def close(self) -> None:
@@ -230,8 +280,7 @@ class SecondaryCursor:
         return None
 
     def _keeps_entries(self) -> bool:
-        locker = inner_of(self._txn)
-        return locker is not None and locker.isolation is Isolation.SERIALIZABLE
+        return self._locker is not None and self._locker.isolation is Isolation.SERIALIZABLE
 
     def _brief(self, lock: LockMode) -> LockMode:
         """The lock mode for an entry: no lock is kept, unless the transaction is serializable."""
@@ -266,9 +315,21 @@ def join(cursors: Sequence[SecondaryCursor], lock: LockMode = _DEFAULT) -> Itera
 
     Raises:
         UsageError: no cursor is given, or one stands on no record.
+        ArgumentError: something else than a cursor over a secondary is given.
     """
+    for cursor in cursors if isinstance(cursors, Sequence) else (cursors,):
+        if not isinstance(cursor, SecondaryCursor):
+            raise ArgumentError(
+                "wrong type for the cursors of a join",
+                expected="a list of cursors over secondaries",
+                found="None" if cursor is None else type(cursor).__name__,
+            )
     if not cursors or any(cursor.current() is None for cursor in cursors):
         raise UsageError("a join needs cursors, each on a secondary key")
+    return _join(cursors, lock)
+
+
+def _join(cursors: Sequence[SecondaryCursor], lock: LockMode) -> Iterator[Record]:
     lead, *others = sorted(cursors, key=SecondaryCursor.count)
     with lead.dup() as at:
         entry = at.entry()

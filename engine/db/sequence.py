@@ -19,11 +19,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.db.engine import Engine
+from engine.db.key_range import shown_key
 from engine.db.record_keys import comparable_key
 from engine.db.scan import walker_of
 from engine.db.transaction import Transaction, inner_of
 from engine.db.write_operation import write_operation
-from engine.errors import NotFoundError, RefusedError, UsageError
+from engine.errors import ExistsError, NotFoundError, RefusedError, UsageError
 from engine.format.sequence_record import SequenceRecord, decode_sequence, encode_sequence
 from engine.tree.database_state import DatabaseState
 from engine.txn.lock_types import LockType
@@ -75,7 +76,7 @@ class Sequence:
     Raises:
         UsageError: the range is empty or smaller than the cache; or the database has duplicates.
         NotFoundError: the sequence does not exist, and ``create`` is not set.
-        RefusedError: the sequence exists, and ``exclusive`` is set.
+        ExistsError: the sequence exists, and ``exclusive`` is set.
         FormatError: the record of that key is not the record of a sequence.
     """
 
@@ -101,6 +102,9 @@ class Sequence:
         # Nothing is cached: the next call takes numbers from the record.
         self._next = self._record.stored
         self._last = self._next - self._sign
+
+    def __repr__(self) -> str:
+        return f"<Sequence {shown_key(self._key)} of {self._state.name or ''!r}, {self._record.stored} stored>"
 
     @property
     def key(self) -> bytes:
@@ -146,7 +150,7 @@ class Sequence:
         config = self._config
         found = self._read_committed(txn)
         if found is not None and config.create and config.exclusive:
-            raise RefusedError(f"there is a sequence of the key {self._key!r} already")
+            raise ExistsError(f"there is a sequence of the key {self._key!r} already")
         if found is not None:
             return decode_sequence(found)
         if not config.create:
@@ -160,7 +164,7 @@ class Sequence:
             exhausted=False,
         )
         engine = self._engine
-        with write_operation(engine, inner_of(txn), db=self._state) as locker:
+        with write_operation(engine, inner_of(txn, engine), db=self._state) as locker:
             self._relax(locker, txn)
             payload = user_payload(encode_sequence(record), 0)
             if engine.records.put(self._state, self._at, payload, locker, PutMode.INSERT_ONLY):
@@ -169,13 +173,13 @@ class Sequence:
             return self._locked(locker)
 
     def _read_committed(self, txn: Transaction | None) -> bytes | None:
-        found = walker_of(self._engine, self._state, inner_of(txn)).exact(self._at)
+        found = walker_of(self._engine, self._state, inner_of(txn, self._engine)).exact(self._at)
         return None if found is None else found.data
 
     def _take(self, delta: int, txn: Transaction | None) -> None:
         """Take numbers from the record, as many as the cache size requires."""
         engine = self._engine
-        with write_operation(engine, inner_of(txn), db=self._state) as locker:
+        with write_operation(engine, inner_of(txn, engine), db=self._state) as locker:
             self._relax(locker, txn)
             record = self._locked(locker)
             if record.exhausted:

@@ -27,10 +27,9 @@ from engine.db.extinction import DATABASE_NAME as EXTINCTIONS
 from engine.db.memory import maps_bytes
 from engine.db.parts import EnvironmentParts, make_context
 from engine.db.stream import EnvironmentStream
-from engine.db.stream_replay import tell_stream
 from engine.db.vlsn_index.head import cut_missing
-from engine.db.vlsn_index.store import HookGroup, StoredIndex, VLSNHook, VLSNParticipant
-from engine.errors import DamageError, NotFoundError, RefusedError, StorageError, plural
+from engine.db.vlsn_index.store import HookGroup, StoredIndex, VLSNHook, VLSNParticipant, tell_stream
+from engine.errors import DamageError, InUseError, NotFoundError, RefusedError, StorageError, plural
 from engine.events import Listener
 from engine.evictor.evictor import Evictor
 from engine.format.entry.db_tree import ENV_REPLICATED
@@ -85,7 +84,7 @@ class WriterLock:
         storage: the environment; the lock file is created if it is missing.
 
     Raises:
-        RefusedError: another process or thread has it.
+        InUseError: another process or thread has it.
     """
 
     def __init__(self, storage: Storage) -> None:
@@ -93,7 +92,7 @@ class WriterLock:
         self._root = os.path.realpath(storage.root) if isinstance(storage, DiskStorage) else ""
         with _open_mutex:
             if self._root and self._root in _open_for_writing:
-                raise RefusedError("the environment is open for writing in this process", file=storage.root)
+                raise InUseError("the environment is open for writing in this process", file=storage.root)
             storage.open_rw(LOCK_FILE, create=True).close()
             self._lock: Lock | None = storage.lock(LOCK_FILE, WRITER_BYTE, exclusive=True)
             if self._root:

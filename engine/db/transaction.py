@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from engine.db.arguments import bytes_of
+from engine.arguments import BytesLike, bytes_of
 from engine.db.engine import Engine
+from engine.errors import ArgumentError
 from engine.txn.txn import Durability, Txn, TxnState
 
 
@@ -11,14 +12,18 @@ class Transaction:
     """A transaction of an environment, created by ``Environment.begin``.
 
     As a context manager it commits when the block ends, and aborts when the block raises. If the block catches a lock
-    conflict and continues, all its writes are lost: the transaction is aborted, and ``RefusedError`` raised.
+    conflict and continues, all its writes are lost: the transaction is aborted, and ``TransactionAbortedError`` raised.
+    One thread at a time may use it.
     """
 
-    __slots__ = ("_engine", "inner")
+    __slots__ = ("engine", "inner")
 
     def __init__(self, engine: Engine, inner: Txn) -> None:
-        self._engine = engine
+        self.engine = engine
         self.inner = inner
+
+    def __repr__(self) -> str:
+        return f"<Transaction {self.inner.id}, {self.inner.state.value}>"
 
     @property
     def id(self) -> int:
@@ -39,19 +44,19 @@ class Transaction:
         Returns:
             LSN of the Commit; NULL_LSN when nothing was written.
         """
-        lsn = self._engine.commit(self.inner, durability)
-        self._engine.after_write()
+        lsn = self.engine.commit(self.inner, durability)
+        self.engine.after_write()
         return lsn
 
     def abort(self) -> None:
         """Undo all changes of the transaction."""
-        self._engine.abort(self.inner)
+        self.engine.abort(self.inner)
 
-    def prepare(self, format_id: int, gtrid: bytes, bqual: bytes) -> int:
+    def prepare(self, format_id: int, gtrid: BytesLike, bqual: BytesLike) -> int:
         """Do the first phase of a two-phase commit; afterwards the transaction awaits its decision, even across
         restarts.
         """
-        return self._engine.txns.prepare(self.inner, format_id, bytes_of(gtrid, "gtrid"), bytes_of(bqual, "bqual"))
+        return self.engine.txns.prepare(self.inner, format_id, bytes_of(gtrid, "gtrid"), bytes_of(bqual, "bqual"))
 
     def __enter__(self) -> Transaction:
         return self
@@ -76,6 +81,25 @@ class Transaction:
                     self.abort()  # The group has refused the commit: no part of it was logged.
 
 
-def inner_of(txn: Transaction | None) -> Txn | None:
-    """The transaction behind a handle; None for None."""
-    return None if txn is None else txn.inner
+def inner_of(txn: Transaction | None, engine: Engine) -> Txn | None:
+    """The transaction behind a handle; None for None.
+
+    Raises:
+        ArgumentError: it is not a transaction, or one of another environment.
+    """
+    if txn is None:
+        return None
+    if not isinstance(txn, Transaction):
+        raise ArgumentError(
+            "wrong type for the transaction",
+            expected="what Environment.begin returns",
+            found=type(txn).__name__,
+            consequence="nothing was changed",
+        )
+    if txn.engine is not engine:
+        raise ArgumentError(
+            f"transaction {txn.inner.id} belongs to another environment",
+            file=txn.engine.home,
+            consequence="nothing was changed",
+        )
+    return txn.inner

@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol
 from engine.db.engine import Engine
 from engine.db.record_keys import key_and_data, key_bounds
 from engine.db.scan import RecordWalker, records_between
-from engine.errors import JetoolError, RefusedError
+from engine.errors import ClosedError, JetoolError, RefusedError
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
 from engine.tree.tree import find_bin
@@ -189,12 +189,19 @@ class Handle:
         self.writer = writer
         self.is_open = True
 
+    @property
+    def condition(self) -> str:
+        """Whether the handle can be used, in one or two words."""
+        if not self.is_open:
+            return "closed"
+        return "environment closed" if self.engine.stopped else "removed" if self.state.deleted else "open"
+
     def check(self) -> None:
         """Refuse if the handle or the environment is closed, or the database was removed."""
         if self.is_open and not self.engine.stopped and not self.state.deleted:
             return
         if not self.is_open:
-            raise RefusedError(f"the handle of database {self.state.name or ''!r} is closed")
+            raise ClosedError(f"the handle of database {self.state.name or ''!r} is closed")
         if self.engine.stopped:
-            raise RefusedError("the environment is closed", file=self.engine.home)
-        raise RefusedError(f"database {self.state.name or ''!r} has been removed")
+            raise ClosedError("the environment is closed", file=self.engine.home)
+        raise ClosedError(f"database {self.state.name or ''!r} has been removed")

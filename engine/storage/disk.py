@@ -16,7 +16,7 @@ import os
 import stat as stat_module
 from typing import TYPE_CHECKING, Final
 
-from engine.errors import JetoolError, NotFoundError, RefusedError, StorageError
+from engine.errors import InUseError, JetoolError, NotFoundError, StorageError
 from engine.native import extension
 from engine.storage.base import Lock, ReadFile, Stat, WriteFile
 
@@ -137,7 +137,7 @@ class DiskStorage:
         try:
             return posix_locks.take(self._full(path), byte, exclusive=exclusive)
         except posix_locks.BlockedError as error:
-            raise RefusedError(
+            raise InUseError(
                 "the environment is in use",
                 file=self._name(path),
                 expected=f"no lock on byte {byte}",

@@ -6,7 +6,7 @@ it.
 
 from __future__ import annotations
 
-from engine.errors import NotFoundError, RefusedError
+from engine.errors import InUseError, NotFoundError
 from engine.storage.base import Lock, ReadFile, Stat, WriteFile
 
 
@@ -79,7 +79,7 @@ class MemoryStorage:
         held = self._locks.setdefault((path, byte), [])
         # Shared locks are compatible with each other; an exclusive one with none.
         if held and (exclusive or True in held):
-            raise RefusedError("the environment is in use", file=self._name(path), expected=f"no lock on byte {byte}")
+            raise InUseError("the environment is in use", file=self._name(path), expected=f"no lock on byte {byte}")
         held.append(exclusive)
         return _MemoryLock(held, exclusive)
 

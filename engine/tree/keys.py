@@ -65,6 +65,9 @@ class LearnedOrder:
         self.skipped = 0
         self.near: Any = None
 
+    def __repr__(self) -> str:
+        return f"<LearnedOrder {self.name} of {self.database!r}, {self.guessed} guessed, {self.skipped} skipped>"
+
     @property
     def is_unknown(self) -> bool:
         """Whether the nodes show nothing about the order, or contradict each other."""

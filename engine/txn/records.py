@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from engine.errors import RefusedError
+from engine.errors import ReadOnlyError
 from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES
 from engine.format.lsn import NULL_LSN, file_of, is_null
@@ -126,7 +126,7 @@ class Records:
             False if the mode did not allow it.
 
         Raises:
-            LockConflictError: the transaction can only be aborted. RefusedError: the environment is read-only.
+            LockConflictError: the transaction can only be aborted. ReadOnlyError: the environment is read-only.
         """
         ctx = self._ctx
         _check_writable(ctx, db)
@@ -391,6 +391,6 @@ def gap_lsn(ctx: TreeContext, node: BIN, index: int) -> int:
 
 def _check_writable(ctx: TreeContext, db: DatabaseState) -> None:
     if ctx.writer is None:
-        raise RefusedError("the environment is read-only", hint="open it for writing")
+        raise ReadOnlyError("the environment is read-only", hint="open it for writing")
     if db.order.learned is not None:
         raise UnknownOrderError(db.order.learned)

@@ -20,7 +20,7 @@ from collections.abc import Hashable
 from enum import Enum
 from typing import NamedTuple
 
-from engine.errors import JetoolError, RefusedError, caused_by
+from engine.errors import JetoolError, TransactionAbortedError, TransactionStateError, caused_by
 from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.tree.apply import RecordVersion
@@ -166,11 +166,12 @@ class Txn:
         """Refuse operations on a transaction that is not open.
 
         Raises:
-            RefusedError: the transaction has ended, or can only be aborted.
+            TransactionStateError: the transaction has ended. TransactionAbortedError: it is, or can only be, aborted.
         """
         if self.state is TxnState.OPEN:
             return
-        error = RefusedError(
+        aborted = self.state is TxnState.ABORT_ONLY or self.state is TxnState.ABORTED
+        error = (TransactionAbortedError if aborted else TransactionStateError)(
             f"transaction {self._id} is {self.state.value}",
             found=str(self._cause) if self._cause is not None else None,
             hint="abort it and begin a new one" if self.state is TxnState.ABORT_ONLY else "begin a new transaction",

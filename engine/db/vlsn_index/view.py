@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from engine.db.parts import EnvironmentParts
-from engine.db.stream_replay import tell_stream
 from engine.db.vlsn_index.head import cut_missing
-from engine.db.vlsn_index.store import StoredIndex
+from engine.db.vlsn_index.store import StoredIndex, tell_stream
 from engine.errors import DamageError
 from engine.log.passes import LogRange
 from engine.vlsn.database import DATABASE_NAME

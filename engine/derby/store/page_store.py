@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from engine.arguments import BytesLike
 from engine.derby.cache import PageCache
 from engine.derby.checkpoint import (
     ARCHIVE_PROPERTY,
@@ -157,6 +158,9 @@ class PageStore:
     ) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        return f"<PageStore {self._storage.root!r}, {'closed' if self._closed else 'open'}>"
+
     @property
     def archive(self) -> bool:
         """Whether every log file is kept."""
@@ -197,23 +201,23 @@ class PageStore:
         with self.begin() as txn:
             txn.create_table(name, page_bytes)
 
-    def put(self, name: str, key: bytes, value: bytes) -> None:
+    def put(self, name: str, key: BytesLike, value: BytesLike) -> None:
         """Write a record in a transaction of its own; errors as ``StoreTransaction.put``."""
         with self.begin() as txn:
             txn.put(name, key, value)
 
-    def get(self, name: str, key: bytes) -> bytes | None:
+    def get(self, name: str, key: BytesLike) -> bytes | None:
         """The value of a key, or None. NotFoundError if the table does not exist."""
         with self.begin() as txn:
             return txn.get(name, key)
 
-    def delete(self, name: str, key: bytes) -> bool:
+    def delete(self, name: str, key: BytesLike) -> bool:
         """Delete a record in a transaction of its own; False if the key does not exist."""
         with self.begin() as txn:
             return txn.delete(name, key)
 
     def scan(
-        self, name: str, start: bytes | None = None, stop: bytes | None = None, *, reverse: bool = False
+        self, name: str, start: BytesLike | None = None, stop: BytesLike | None = None, *, reverse: bool = False
     ) -> Iterator[tuple[bytes, bytes]]:
         """Records in the order of their keys, from ``start`` on and before ``stop``."""
         with self.begin() as txn:

@@ -24,7 +24,7 @@ from engine.derby.store.heap import FIRST_PAGE, Heap, descriptor
 from engine.derby.store.index import Index
 from engine.derby.store.space import highest_page, initialise_container
 from engine.derby.store.write_path import Core, RunningXact
-from engine.errors import DamageError, NotFoundError, RefusedError, UsageError
+from engine.errors import DamageError, ExistsError, NotFoundError, UsageError
 
 CATALOGUE: Final = ContainerKey(0, 32)
 DEFAULT_PAGE_BYTES: Final = 4096
@@ -117,7 +117,7 @@ class StoreTables:
         )
 
     def create(self, running: RunningXact, name: str, page_bytes: int) -> StoreTable:
-        """Make a table. RefusedError when the name is taken; UsageError for an impossible name or page size."""
+        """Make a table. ExistsError when the name is taken; UsageError for an impossible name or page size."""
         stored_name = name.encode("utf-8")
         if not 0 < len(stored_name) <= _LONGEST_NAME:
             raise UsageError("a table has no possible name", expected=f"1 to {_LONGEST_NAME} bytes", found=name)
@@ -126,7 +126,7 @@ class StoreTables:
                 "a page has no possible size", expected=", ".join(map(str, PAGE_SIZES)), found=str(page_bytes)
             )
         if name in self._known:
-            raise RefusedError(f"there is a table of the name {name!r}", consequence="nothing was made")
+            raise ExistsError(f"there is a table of the name {name!r}", consequence="nothing was made")
         # Stubs and dropped containers count too: their numbers may be named in the log that recovery reads.
         used = (key.container // _STEP * _STEP + _STEP for key in self._core.containers.all_keys())
         number = max(_FIRST_HEAP, *used)

@@ -8,7 +8,8 @@
   end is flushed.
 * A savepoint is a number of records. After a rollback to it the transaction continues.
 
-Used in a ``with`` statement it commits, or rolls back when an exception leaves it.
+Keys and values are ``bytes``, ``bytearray`` or ``memoryview``. Used in a ``with`` statement the transaction commits, or
+rolls back when an exception leaves it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import NamedTuple, Self
 
+from engine.arguments import BytesLike, bytes_of
 from engine.derby.containers import Container
 from engine.derby.format import column
 from engine.derby.recovery.redo import Redo
@@ -67,6 +69,9 @@ class StoreTransaction:
         self._tables_changed = False
         self._ended = False
 
+    def __repr__(self) -> str:
+        return f"<StoreTransaction {self.number}, {'ended' if self._ended else 'open'}>"
+
     @property
     def number(self) -> int:
         """The number of the transaction in the log."""
@@ -115,7 +120,7 @@ class StoreTransaction:
                 self._works.append(reclaim.remove_container(self._parts.redo, key))
             self._works.append(reclaim.purge_catalogue_row(self._parts.tables, row))
 
-    def put(self, name: str, key: bytes, value: bytes, *, overwrite: bool = True) -> bool:
+    def put(self, name: str, key: BytesLike, value: BytesLike, *, overwrite: bool = True) -> bool:
         """Write a record.
 
         Arguments:
@@ -129,6 +134,7 @@ class StoreTransaction:
         Raises: NotFoundError if the table does not exist; UsageError if the key is too long; RefusedError if another
             transaction holds the key.
         """
+        key, value = bytes_of(key, "key"), bytes_of(value, "value")
         table = self._locked(name, key, exclusive=True)
         if len(key) > table.index.longest_key:
             longest = f"{plural(table.index.longest_key, 'byte')} at most"
@@ -142,16 +148,18 @@ class StoreTransaction:
                 self._update(table, entry, value)
             return overwrite
 
-    def get(self, name: str, key: bytes) -> bytes | None:
+    def get(self, name: str, key: BytesLike) -> bytes | None:
         """The value of a key, or None if it does not exist. NotFoundError without such a table."""
+        key = bytes_of(key, "key")
         table = self._locked(name, key, exclusive=False)
         with self._core.latch:
             self._core.require_whole()
             entry = table.index.find(key)
             return None if entry is None or entry.deleted else _value(table, entry)
 
-    def delete(self, name: str, key: bytes) -> bool:
+    def delete(self, name: str, key: BytesLike) -> bool:
         """Delete a record; False if the key does not exist. NotFoundError without such a table."""
+        key = bytes_of(key, "key")
         table = self._locked(name, key, exclusive=True)
         with self._core.latch:
             entry = table.index.find(key)
@@ -165,8 +173,8 @@ class StoreTransaction:
     def scan(
         self,
         name: str,
-        start: bytes | None = None,
-        stop: bytes | None = None,
+        start: BytesLike | None = None,
+        stop: BytesLike | None = None,
         *,
         reverse: bool = False,
     ) -> Iterator[tuple[bytes, bytes]]:
@@ -178,6 +186,15 @@ class StoreTransaction:
             stop: the range ends before this key; None for no end.
             reverse: the largest key first.
         """
+        low, high = (
+            None if start is None else bytes_of(start, "start"),
+            None if stop is None else bytes_of(stop, "stop"),
+        )
+        return self._scan(name, low, high, reverse=reverse)
+
+    def _scan(
+        self, name: str, start: bytes | None, stop: bytes | None, *, reverse: bool
+    ) -> Iterator[tuple[bytes, bytes]]:
         at, inclusive = (stop if reverse else start), not reverse
         while True:
             # Read one leaf at a time, so that the latch is not held while the caller works.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -11,7 +12,7 @@ from engine.catalog.name_operations import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.environment import Environment
-from engine.db.secondary import SecondaryConfig
+from engine.db.secondary import SecondaryConfig, SecondaryDatabase
 from engine.errors import ArgumentError, UsageError
 from engine.storage.memory import MemoryStorage
 
@@ -33,14 +34,55 @@ def no_text(wrong: Any) -> Any:
     return 7 if wrong == "text" else wrong
 
 
+def no_bound(wrong: Any) -> Any:
+    """For bounds, where None is no bound."""
+    return 7 if wrong is None else wrong
+
+
+def prepared(env: Environment, gtrid: Any, bqual: Any) -> None:
+    with env.begin() as txn:
+        txn.prepare(1, gtrid, bqual)
+
+
+def secondary_call(env: Environment, call: Callable[[SecondaryDatabase], object]) -> None:
+    config = SecondaryConfig(create=True, key_creator=lambda _key, _data: None)
+    names = env.database_names()
+    primary = env.open_database("primary") if "primary" in names else env.create_database("primary")
+    with primary, env.open_secondary("by", primary, config) as by:
+        call(by)
+
+
 CALLS: dict[str, Call] = {
     "put key": lambda env, db, wrong: db.put(wrong, b"x"),
     "put data": lambda env, db, wrong: db.put(b"a", wrong),
     "put in a transaction": lambda env, db, wrong: in_transaction(env, db, wrong),
     "get": lambda env, db, wrong: db.get(wrong),
     "delete": lambda env, db, wrong: db.delete(wrong),
+    "item": lambda env, db, wrong: db[wrong],
+    "in": lambda env, db, wrong: wrong in db,
+    "set item key": lambda env, db, wrong: db.__setitem__(wrong, b"x"),
+    "set item data": lambda env, db, wrong: db.__setitem__(b"a", wrong),
+    "delete item": lambda env, db, wrong: db.__delitem__(wrong),
+    "slice": lambda env, db, wrong: db[no_bound(wrong):],
+    "items": lambda env, db, wrong: db.items(no_bound(wrong)),
+    "items end": lambda env, db, wrong: db.items(b"a", no_bound(wrong)),
+    "items prefix": lambda env, db, wrong: db.items(prefix=no_bound(wrong)),
+    "slots": lambda env, db, wrong: db.slots(no_bound(wrong)),
+    "prepare gtrid": lambda env, db, wrong: prepared(env, wrong, b"b"),
+    "prepare bqual": lambda env, db, wrong: prepared(env, b"g", wrong),
+    "discard": lambda env, db, wrong: env.discard_extinct(["db"], begin=no_bound(wrong)),
     "has": lambda env, db, wrong: db.has(b"a", wrong),
     "sequence": lambda env, db, wrong: db.sequence(wrong),
+    "secondary get": lambda env, db, wrong: secondary_call(env, lambda by: by.get(wrong)),
+    "secondary item": lambda env, db, wrong: secondary_call(env, lambda by: by[wrong]),
+    "secondary in": lambda env, db, wrong: secondary_call(env, lambda by: wrong in by),
+    "secondary delete": lambda env, db, wrong: secondary_call(env, lambda by: by.delete(wrong)),
+    "secondary delete item": lambda env, db, wrong: secondary_call(env, lambda by: by.__delitem__(wrong)),
+    "secondary items": lambda env, db, wrong: secondary_call(env, lambda by: by.items(no_bound(wrong))),
+    "secondary search": lambda env, db, wrong: secondary_call(env, lambda by: by.cursor().search(wrong)),
+    "secondary search_range": lambda env, db, wrong: secondary_call(env, lambda by: by.cursor().search_range(wrong)),
+    "secondary search_both": lambda env, db, wrong: secondary_call(env, lambda by: by.cursor().search_both(wrong, b"")),
+    "cursor items": lambda env, db, wrong: db.cursor().items(no_bound(wrong)),
     "search": cursor_call("search"),
     "search_range": cursor_call("search_range"),
     "search_both": cursor_call("search_both", b"a"),
@@ -74,6 +116,8 @@ def test_a_wrong_type_is_refused_and_later_commits_stay(name: str, empty: bool, 
             CALLS[name](env, db, wrong)
         assert isinstance(refused.value, TypeError)
         assert isinstance(refused.value, UsageError)
+        if wrong == "text" and "bytes" in str(refused.value):
+            assert re.search(r"found str; encode it, as in \w+\.encode\(\)$", str(refused.value))
     expected = {b"%03d" % number: b"later" for number in range(100)}
     for key, data in expected.items():
         db.put(key, data)
@@ -98,6 +142,12 @@ def test_bytes_like_is_copied(kind: Callable[[bytearray], Any]) -> None:
         assert db.delete(kind(bytearray(b"other"))) == 1
     with Environment(storage, EnvironmentConfig(read_only=True)) as again, again.open_database("db") as found:
         assert list(found) == [(b"key", b"some longer data, not embedded")]
+
+
+def test_the_home_is_a_path_or_a_storage() -> None:
+    for wrong in (None, b"/data/env"):
+        with pytest.raises(ArgumentError, match="home of an environment"):
+            Environment(wrong)  # type: ignore[arg-type]
 
 
 def test_values_without_a_meaning_are_refused() -> None:
