@@ -41,7 +41,6 @@ start.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import struct
@@ -202,6 +201,8 @@ def digest_of(storage: Storage, path: str) -> str | None:
     """SHA-256 of a file; None if it is absent."""
     if storage.stat(path) is None:
         return None
+    import hashlib
+
     digest = hashlib.sha256()
     file = storage.open(path)
     try:

@@ -18,7 +18,6 @@ On systems without fork, the calling process does all the work.
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, TypeVar
@@ -117,6 +116,8 @@ class _Workers:
         """Start a worker that does the tasks of these numbers. This process must have no other threads at that
         point.
         """
+        # Imported here: commands that start no worker do not need it.
+        import pickle
 
         def produce() -> Iterator[bytes]:
             for number in numbers:

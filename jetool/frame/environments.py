@@ -12,7 +12,6 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, ParamSpec
 
 import click
@@ -255,6 +254,8 @@ def require_place(path: str, option: str) -> None:
         StorageError: a file has its name, or its parent directory is not writable.
     """
     # The nearest existing directory decides whether the rest can be created.
+    from pathlib import Path
+
     there = next(one for one in (Path(path).absolute(), *Path(path).absolute().parents) if one.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         raise StorageError(

@@ -18,7 +18,6 @@ import os
 import stat
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import IO, BinaryIO, Final, Protocol
 
 from engine.errors import StorageError
@@ -121,7 +120,9 @@ class FileOutput:
         if mode is not None and not stat.S_ISREG(mode):
             # A pipe or a device cannot be replaced by a rename.
             return open(self._path, "wb")  # noqa: PTH123 - a directory raises the error that the user needs
-        # Imported here, because only runs with --output need it.
+        # Imported here, because only runs with --output need them.
+        from pathlib import Path
+
         from engine.storage.unfinished import hold, remove_abandoned, unfinished_name
 
         self._path = os.path.realpath(self._path)  # a symbolic link stays a link
