@@ -78,14 +78,14 @@ def delete(run: Run, *, env: str, key: bytes, name: str, data: bytes | None) -> 
     return delete_record(run, env, name, key)
 
 
-def dump(run: Run, *, env: str, name: str, printable: bool, as_of: Point | None) -> int:
+def dump(run: Run, *, env: str, name: str | None, printable: bool, as_of: Point | None) -> int:
     """Print a whole table."""
     from jetool.commands.page_store import verbs
     from jetool.frame.record_output import print_dump
 
     _refuse_history(as_of)
-    with verbs.records(run, env, name, None, None, reverse=False) as (records, opened):
-        print_dump(run, name, records, duplicates=False, printable=printable, unseen=verbs.unseen(opened))
+    with verbs.records(run, env, name, None, None, reverse=False) as (table, records, opened):
+        print_dump(run, table, records, duplicates=False, printable=printable, unseen=verbs.unseen(opened))
     return verbs.reading_code(opened)
 
 
@@ -96,7 +96,7 @@ def dump_log(run: Run, /, *, env: str, **options: Any) -> int:
     return dump_database(run, _to_read(env), options)
 
 
-def get(run: Run, *, env: str, key: bytes, name: str, as_of: Point | None, decode: str | None) -> int:
+def get(run: Run, *, env: str, key: bytes, name: str | None, as_of: Point | None, decode: str | None) -> int:
     """Print one record of a table."""
     from jetool.commands.page_store.verbs import get_record
 
@@ -158,7 +158,7 @@ def scan(
     run: Run,
     *,
     env: str,
-    name: str,
+    name: str | None,
     first: bytes | None,
     last: bytes | None,
     prefix: bytes | None,
@@ -175,7 +175,7 @@ def scan(
     end = end_of_range(last)
     if prefix is not None:
         first, end = prefix, verbs.past_prefix(prefix)
-    with verbs.records(run, env, name, first, end, reverse=reverse) as (records, opened):
+    with verbs.records(run, env, name, first, end, reverse=reverse) as (_, records, opened):
         print_range(run, records, limit, verbs.unseen(opened))
     return verbs.reading_code(opened)
 

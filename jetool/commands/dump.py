@@ -6,9 +6,10 @@ import click
 
 from engine.errors import UsageError
 from engine.rescue.points import Point
-from jetool.frame import exits, params
+from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.decode_option import decoded_shape
+from jetool.frame.defaults.only_database import chosen_database, database_option
 from jetool.frame.environments import READ_EXITS, as_of_option, open_to_read, reading_code
 from jetool.frame.options import Run
 from jetool.frame.record_output import DumpEnd, PrintedRecord, print_dump
@@ -39,17 +40,19 @@ def _check(run: Run, *, printable: bool, **_: object) -> None:
     exits={exits.DONE: "the whole database was written", **READ_EXITS},
 )
 @environment
-@click.option("-s", "--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
+@database_option
 @click.option(
     "-p", "--printable", is_flag=True, help="Print printable bytes as they are (DbDump -p); only with --format je."
 )
 @as_of_option
-def dump(run: Run, env: str, name: str, printable: bool, as_of: Point | None) -> int:
+def dump(run: Run, env: str, name: str | None, printable: bool, as_of: Point | None) -> int:
     """Print every record of one database, in key order.
 
     --format je prints exactly what DbDump prints, and DbLoad loads it. The records are those that recovery would leave;
     recovery runs in memory. Nothing is created or changed.
     """
-    with open_to_read(run, env, as_of) as found, found.open_database(name) as db:
-        print_dump(run, name, db.items(), duplicates=db.duplicates, printable=printable, unseen=found.unseen)
+    with open_to_read(run, env, as_of) as found:
+        name = chosen_database(run, env, name, found.database_names())
+        with found.open_database(name) as db:
+            print_dump(run, name, db.items(), duplicates=db.duplicates, printable=printable, unseen=found.unseen)
     return reading_code(found)

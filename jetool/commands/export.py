@@ -7,9 +7,10 @@ from typing import Annotated, Final, NamedTuple
 import click
 
 from engine.fields import Bool, Choices, FieldName, Int, SizeBytes, Text, record
-from jetool.frame import exits, params
+from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.decode_option import decode_option, decoding_for
+from jetool.frame.defaults.only_database import chosen_database, database_option
 from jetool.frame.environments import READ_EXITS, open_to_read, reading_code
 from jetool.frame.options import Run
 
@@ -51,12 +52,12 @@ class ExportResult(NamedTuple):
     },
 )
 @environment
-@click.option("-s", "--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
+@database_option
 @click.option("--to", "to", required=True, metavar="DIR", help="A new directory, or a URL that Spark writes to.")
 @click.option("--as", "kind", required=True, type=click.Choice(FORMS), help="The format.")
 @click.option("--partitions", type=click.IntRange(1, 100_000), metavar="N", help="Number of files.  [default: by size]")
 @decode_option
-def export(run: Run, env: str, name: str, to: str, kind: str, partitions: int | None, decode: str | None) -> int:
+def export(run: Run, env: str, name: str | None, to: str, kind: str, partitions: int | None, decode: str | None) -> int:
     """Write every record of a database to files, on Spark, in key order from file to file.
 
     Columns are key and data. Parquet and ORC hold bytes, CSV and JSON hold hex. A column with another format than hex
@@ -73,6 +74,7 @@ def export(run: Run, env: str, name: str, to: str, kind: str, partitions: int | 
         # Refuse an existing directory before Spark starts; Spark itself checks a URL.
         require_new(to)
     with open_to_read(run, env) as found:
+        name = chosen_database(run, env, name, found.database_names())
         # Open the database once, so that a wrong name fails here with a clear message, not in a Spark job.
         found.open_database(name).close()
         code, unseen = reading_code(found), found.unseen

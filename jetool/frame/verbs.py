@@ -63,13 +63,15 @@ class Verbs(Protocol):
     def delete(self, run: Run, /, *, env: str, key: bytes, name: str, data: bytes | None) -> int:
         """Delete one record."""
 
-    def dump(self, run: Run, /, *, env: str, name: str, printable: bool, as_of: Point | None) -> int:
+    def dump(self, run: Run, /, *, env: str, name: str | None, printable: bool, as_of: Point | None) -> int:
         """Print a whole database."""
 
     def dump_log(self, run: Run, /, *, env: str, **options: Any) -> int:
         """Print the log."""
 
-    def get(self, run: Run, /, *, env: str, key: bytes, name: str, as_of: Point | None, decode: str | None) -> int:
+    def get(
+        self, run: Run, /, *, env: str, key: bytes, name: str | None, as_of: Point | None, decode: str | None
+    ) -> int:
         """Print the record of a key."""
 
     def info(self, run: Run, /, *, env: str, quick: bool, html: str | None, stats: bool) -> int:
@@ -103,7 +105,7 @@ class Verbs(Protocol):
         /,
         *,
         env: str,
-        name: str,
+        name: str | None,
         first: bytes | None,
         last: bytes | None,
         prefix: bytes | None,

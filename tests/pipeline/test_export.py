@@ -61,7 +61,7 @@ def test_csv_and_json_hold_text(session: Session, env: Path, tmp_path: Path) -> 
     assert rows[66] == {"key": "66", "data": "B"}
     assert rows[34] == {"key": "34", "data": '""""'}
     assert rows[130]["data"] == ""
-    assert run("export", env, "--db", "d", "--to", tmp_path / "j", "--as", "json").code == 0
+    assert run("export", env, "--to", tmp_path / "j", "--as", "json").code == 0
     found = [
         json.loads(line) for path in (tmp_path / "j").glob("part-*.json") for line in path.read_text().splitlines()
     ]
