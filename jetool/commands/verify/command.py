@@ -37,6 +37,7 @@ from engine.verify.log import check_all, unsupported_findings
 from engine.verify.log_rules import UNREADABLE, UNSUPPORTED
 from engine.verify.report import ERROR, WARNING, Report
 from jetool.commands.verify.rows import CheckSummary, JeFindingView, check_summary
+from jetool.commands.verify.several import SeveralSummary, VerifiedEnvironment, verify_several
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.options import Run
@@ -55,12 +56,14 @@ _UNREAD: Final = {UNREADABLE.code: "it cannot be read", UNSUPPORTED.code: "its l
 
 @command(
     "verify",
-    outputs=lambda: Outputs("findings", (FindingRow,), CheckSummary),
+    several=verify_several,
+    outputs=lambda: Outputs("findings", (FindingRow,), CheckSummary, several=(VerifiedEnvironment, SeveralSummary)),
     formats=("text", "json", "ndjson", "csv", "junit", "sarif", "prometheus"),
     features=("fields", "progress", "jobs", "order"),
     examples=(
         ("Is the log whole", "jetool verify /data/env"),
         ("Can every record be found and read", "jetool verify /data/env --full"),
+        ("Are all environments of a directory whole", "jetool verify /data/*"),
         ("Does an index agree with its database", "jetool verify /data/env --secondary people.city:people"),
         ("For a pipeline: JUnit, warnings count too", "jetool verify /data/env --strict --format junit"),
     ),
@@ -121,6 +124,9 @@ def verify(
 
     Notes (JE-OPEN) name obstacles to opening a sound log with JE, and conditions for it: duplicates of JE 3 or 4 in the
     recovery interval, less free disk space than je.freeDisk, classes that order keys.
+
+    Several environments are checked one after another: a verdict for each, one summary, and the worst exit code. A
+    directory that is no environment, which a glob such as /data/* matches too, is named as skipped.
 
     The summary lists what was not checked. Nothing is changed. A running environment can be checked; the entry that its
     writer is writing may then look like a torn tail.
