@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
-from collections.abc import Iterator, Sequence
-from typing import IO, Annotated, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import IO, Annotated, Final, NamedTuple
 
 import click
 
 from engine.errors import NotFoundError, StorageError, UsageError, plural
-from engine.fields import Bool, Choices, FieldName, Int, Lsn, Text, record
-from engine.rescue.explanation import ExplainedMessage, PlaceLook, look_at_places
+from engine.fields import ABSENT, Absent, Bool, Choices, FieldName, Int, Lsn, Text, record
+from engine.rescue.explanation import ExplainedMessage, PlaceLook, explain_code, look_at_places
 from engine.rescue.explanation import explain as read_messages
 from engine.rescue.messages.record import DATA, ENVIRONMENTS, RISKS
 from engine.storage.disk import DiskStorage
@@ -19,6 +20,9 @@ from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command
 from jetool.frame.kinds import JE, kind_of
 from jetool.frame.options import Run
+
+# The source of a text that is itself an argument.
+_TEXT: Final = "argument"
 
 
 @record()
@@ -49,6 +53,7 @@ class ExplainedText(NamedTuple):
     releases: Annotated[Sequence[Text], "releases that they name"]
     others: Annotated[Sequence[Text], "messages in the same exceptions that did not decide"]
     text: Annotated[Text, "the first of these lines"]
+    source: Annotated[Text | Absent, "the argument that it came from, if there are several"] = ABSENT
 
 
 @record()
@@ -64,7 +69,7 @@ class ExplainedPlace(NamedTuple):
 class Explanation(NamedTuple):
     """What was recognised."""
 
-    source: Annotated[Text, "the file, or - for standard input"]
+    source: Annotated[Text, "the file, - for standard input, or argument for a text; several are separated by commas"]
     lines: Annotated[Int, "lines that were read"]
     unknown: Annotated[Int, "kinds of exceptions of JE or Derby that the table does not have"]
     messages: Annotated[Sequence[ExplainedText], "messages, each once, in the order in which they first come"]
@@ -77,7 +82,8 @@ class Explanation(NamedTuple):
     features=("fields",),
     formats=("text", "json", "ndjson"),
     examples=(
-        ("A pasted exception", "jetool explain exception.txt"),
+        ("A pasted exception, and a code", "jetool explain 'LOG_CHECKSUM: wrong checksum at 0x5/0x80e' XSLA7"),
+        ("Standard input, and a file", "kubectl logs fe-0 | jetool explain - /data/fe/log/fe.warn.log"),
         (
             "A log file, and what is in the environment at the places that it names",
             "jetool explain /data/env/je.info.0 --env /data/env",
@@ -87,18 +93,24 @@ class Explanation(NamedTuple):
     exits={
         exits.DONE: "read; no message means that data may be lost or wrong",
         exits.FINDINGS: "a message means that data may be lost or wrong, or a message is unknown",
-        exits.NOT_FOUND: "no such file; no message of JE or Derby in it; no environment",
+        exits.NOT_FOUND: "no such file; no message of JE or Derby in an argument; no environment",
         exits.INCOMPLETE: "the file cannot be read",
     },
 )
-@click.argument("file", metavar="[FILE]", required=False, default="-", help="The text; - is standard input.")
+@click.argument(
+    "words",
+    metavar="[FILE|TEXT]...",
+    nargs=-1,
+    help="Files, or texts and codes as they are; - is standard input, also without arguments.",
+)
 @click.option(
     "--env", "directory", type=params.DIRECTORY, help="An environment: examine there the places that messages name."
 )
-def explain(run: Run, file: str, directory: str | None) -> int:
+def explain(run: Run, words: tuple[str, ...], directory: str | None) -> int:
     """Explain messages of JE and Derby: cause, risk, and the next command.
 
-    FILE is a pasted exception or a whole log file (je.info.0, fe.log, derby.log, the log of an LDAP server). The text
+    FILE is a pasted exception or a whole log file (je.info.0, fe.log, derby.log, the log of an LDAP server). An
+    argument that is not the name of a file is itself the text, and may be a code alone (LOG_CHECKSUM, XSLA7). The text
     may be wrapped by a terminal, quoted, or prefixed by a container or journald. The table covers every
     EnvironmentFailureReason, JE's exceptions, the messages with which JE, Derby and the frontends of Doris and
     StarRocks report a closed environment, and Derby's codes. Derby's messages without a code are recognised in English;
@@ -109,23 +121,8 @@ def explain(run: Run, file: str, directory: str | None) -> int:
     text are listed. With --env the places that messages name are examined in that environment. A message that is not in
     the table is reported as unknown.
     """
-    count = 0
-
-    def counted(lines: Iterator[str]) -> Iterator[str]:
-        nonlocal count
-        for line in lines:
-            count += 1
-            yield line
-
-    with _opened(file) as lines:
-        found = read_messages(counted(iter(lines)))
-    if not found:
-        raise NotFoundError(
-            "no message of JE or Derby in the text",
-            file="standard input" if file == "-" else file,
-            found=plural(count, "line"),
-            hint="paste the whole exception, with the lines before its stack trace",
-        )
+    sources = _read(words or ("-",))
+    found = [one for source in sources for one in source.found]
     places: list[PlaceLook] = []
     if directory is not None:
         storage = DiskStorage(directory)
@@ -135,15 +132,85 @@ def explain(run: Run, file: str, directory: str | None) -> int:
     unknown = sum(one.known is None for one in found)
     run.out.document(
         Explanation(
-            source=file,
-            lines=count,
+            source=", ".join(source.name for source in sources),
+            lines=sum(source.lines for source in sources),
             unknown=unknown,
-            messages=[_explained(one, directory) for one in found],
+            messages=[
+                _explained(one, directory, source.name if len(sources) > 1 else ABSENT)
+                for source in sources
+                for one in source.found
+            ],
             places=[ExplainedPlace(lsn=one.lsn, intact=one.intact, found=one.found) for one in places],
         )
     )
     bad = unknown or any(one.known is not None and one.known.risk == DATA for one in found)
     return exits.FINDINGS if bad or any(not place.intact for place in places) else exits.DONE
+
+
+class _Source(NamedTuple):
+    """The messages of an argument, and the number of lines read."""
+
+    name: str
+    lines: int
+    found: list[ExplainedMessage]
+
+
+def _read(words: Sequence[str]) -> list[_Source]:
+    """Read all arguments. NotFoundError: one has no message."""
+    sources: list[_Source] = []
+    texts = [word for word in words if not _is_file(word)]
+    alone = {word: _explained_text(word) for word in texts}
+    for word in filter(_is_file, words):
+        with _opened(word) as lines:
+            sources.append(_explained_lines(word, lines))
+        if not sources[-1].found:
+            raise _no_message("standard input" if word == "-" else word, sources[-1].lines)
+    silent = [word for word, source in alone.items() if not source.found]
+    if not silent:
+        return sources + list(alone.values())
+    # A path that was mistyped is no text.
+    if all(word.startswith((os.sep, f".{os.sep}", f"..{os.sep}")) for word in silent):
+        raise NotFoundError("no such file", file=silent[0], hint="check the path; - reads standard input")
+    # The words of a text that was typed without quotes.
+    together = _explained_text(" ".join(texts))
+    if not together.found:
+        raise NotFoundError(
+            "no file of this name, and no message of JE or Derby in it as a text",
+            file=" ".join(texts),
+            hint="check the path, or paste the whole exception, with the lines before its stack trace",
+        )
+    return [*sources, together]
+
+
+def _is_file(word: str) -> bool:
+    return word == "-" or os.path.exists(word)
+
+
+def _explained_text(text: str) -> _Source:
+    source = _explained_lines(_TEXT, text.splitlines())
+    return source if source.found else source._replace(found=explain_code(text.strip().rstrip(":")))
+
+
+def _no_message(where: str, lines: int) -> NotFoundError:
+    return NotFoundError(
+        "no message of JE or Derby in the text",
+        file=where,
+        found=plural(lines, "line"),
+        hint="paste the whole exception, with the lines before its stack trace",
+    )
+
+
+def _explained_lines(name: str, lines: Iterable[str]) -> _Source:
+    count = 0
+
+    def counted() -> Iterator[str]:
+        nonlocal count
+        for line in lines:
+            count += 1
+            yield line
+
+    found = read_messages(counted())
+    return _Source(name, count, found)
 
 
 @contextlib.contextmanager
@@ -167,7 +234,7 @@ def _opened(file: str) -> Iterator[IO[str]]:
         raise StorageError("cannot read the file", file=file, found=error.strerror) from error
 
 
-def _explained(one: ExplainedMessage, directory: str | None) -> ExplainedText:
+def _explained(one: ExplainedMessage, directory: str | None, source: str | Absent) -> ExplainedText:
     known = one.known
     return ExplainedText(
         message=one.word,
@@ -185,4 +252,5 @@ def _explained(one: ExplainedMessage, directory: str | None) -> ExplainedText:
         releases=list(one.releases),
         others=list(one.others),
         text=one.sample,
+        source=source,
     )
