@@ -189,13 +189,17 @@ def txns(
     since: int | None,
     until: int | None,
     limit: int | None,
+    tail: int | None,
+    reverse: bool,
 ) -> int:
     """Print the fate of every transaction."""
     from jetool.commands.derby_txns import print_txns
 
     if since is not None or until is not None:
         raise UsageError("--since and --until have no meaning for a Derby database: its log holds no times")
-    return print_txns(run, _to_read(env), fates, ids, limit)
+    return print_txns(
+        run, _to_read(env), (fates, ids), limit if tail is None else tail, last=tail is not None, reverse=reverse
+    )
 
 
 def undo(run: Run, *, env: str, force: bool) -> int:

@@ -127,6 +127,8 @@ class Verbs(Protocol):
         since: int | None,
         until: int | None,
         limit: int | None,
+        tail: int | None,
+        reverse: bool,
     ) -> int:
         """Print what became of every transaction."""
 

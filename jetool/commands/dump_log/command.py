@@ -139,6 +139,7 @@ def _outputs() -> Outputs:
     examples=(
         ("The last checkpoint and what came after it", "jetool dump-log /data/env --from ckpt"),
         ("Commits of the last quarter of an hour", "jetool dump-log /data/env --type Commit --since -15m"),
+        ("The last twenty entries, and what is appended", "jetool dump-log /data/env --follow --tail 20"),
         ("All versions of one key, newest first", "jetool dump-log /data/env --key user0001 --reverse --data"),
         ("Entries and bytes by type", "jetool dump-log /data/env --stats"),
         ("What recovery would do from the checkpoint on", "jetool dump-log /data/env --from ckpt --explain"),
