@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 from click.core import ParameterSource
 
+from engine.errors import StorageError
 from engine.pipeline.load.input import endings
 from jetool.commands.load import pipeline
 from jetool.frame import params
@@ -48,7 +53,7 @@ _OPTIONS: Final = (
         nargs=-1,
         type=click.Path(),
         callback=_after_env,
-        help="Files or datasets; without any, or with -, a dump on standard input.",
+        help="Files or datasets; without any, or with -, standard input: a dump, or what --from says.",
     ),
     click.option(
         "-s",
@@ -177,7 +182,7 @@ def request(env: str, sources: tuple[str, ...], options: dict[str, Any]) -> pipe
     formats = click.get_current_context().params
     return pipeline.LoadRequest(
         env=env,
-        sources=sources,
+        sources=sources or ("-",),
         db=options["name"],
         create=options["create"],
         engine=options["engine"],
@@ -197,6 +202,22 @@ def request(env: str, sources: tuple[str, ...], options: dict[str, Any]) -> pipe
         rejects=options["rejects"],
         resume=options["resume"],
     )
+
+
+@contextmanager
+def with_standard_input(request: pipeline.LoadRequest) -> Iterator[pipeline.LoadRequest]:
+    """The request with the bytes of standard input in a file, if ``-`` is a source: a source is read several times."""
+    if "-" not in request.sources:
+        yield request
+        return
+    with tempfile.TemporaryDirectory(prefix="jetool-load-") as directory:
+        path = Path(directory) / f"standard-input.{request.source_format}"
+        try:
+            with path.open("wb") as file:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+        except OSError as error:
+            raise StorageError("cannot keep standard input", file=str(path), found=error.strerror) from error
+        yield request._replace(standard_input=str(path))
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:
