@@ -83,7 +83,7 @@ class Explanation(NamedTuple):
     formats=("text", "json", "ndjson"),
     examples=(
         ("A pasted exception, and a code", "jetool explain 'LOG_CHECKSUM: wrong checksum at 0x5/0x80e' XSLA7"),
-        ("Standard input, and a file", "kubectl logs fe-0 | jetool explain - /data/fe/log/fe.warn.log"),
+        ("Two log files of a frontend", "jetool explain /data/fe/log/fe.warn.log /data/fe/log/fe.out"),
         (
             "A log file, and what is in the environment at the places that it names",
             "jetool explain /data/env/je.info.0 --env /data/env",

@@ -141,6 +141,9 @@ class Command(click.Command):
         # The variable applies only if ENV is missing; a given directory takes precedence.
         if home is None and given < needed:
             home = os.environ.get(_HOME) or None
+        # Only a command that reads guesses the current directory. A path is not the word that is left.
+        if home is None and given < needed and not self.writes and not any(os.sep in word for word in args):
+            home = self._current()
         if home is None and not given:
             raise click.UsageError(f"no environment: name a directory, or use -h DIR or {_HOME}", ctx)
         if home is None:
@@ -149,6 +152,12 @@ class Command(click.Command):
             raise click.UsageError("the environment is given twice, as an argument and by -h", ctx)
         # A directory called ``-x`` must not be read as an option.
         return [home if not home.startswith("-") else f"./{home}", *args]
+
+    def _current(self) -> str | None:
+        """The current directory, if it is an environment."""
+        from jetool.frame.defaults.environment_below import is_environment
+
+        return os.curdir if is_environment(self.home(os.curdir)) else None
 
     def _probe(self, ctx: click.Context, args: list[str]) -> tuple[str | None, int]:
         """The value of ``-h``, and the number of arguments that are not options."""
@@ -165,6 +174,7 @@ class Command(click.Command):
         values = {name: value for name, value in ctx.params.items() if name != "home"}
         run, target = options.take(values, self.formats)
         try:
+            self._find_environments(run, values)
             # Cheap checks first, before the environment is read.
             if self.check is not None:
                 self.check(run, **values)
@@ -184,12 +194,31 @@ class Command(click.Command):
             raise
         return int(code)
 
+    def _find_environments(self, run: Run, values: dict[str, Any]) -> None:
+        """Replace each directory by the only environment below it, if the command only reads."""
+        if self.writes or self.any_directory:
+            return
+        for param in self.params:
+            value = values.get(param.name or "")
+            # A command for several environments judges each directory by itself.
+            if param.type is not params.DIRECTORY or not value or (self.several is not None and values["more"]):
+                continue
+            found = [self._environment(run, one) for one in ([value] if isinstance(value, str) else value)]
+            values[str(param.name)] = found[0] if isinstance(value, str) else tuple(found)
+
+    def _environment(self, run: Run, directory: str) -> str:
+        from jetool.frame.defaults.environment_below import environment_below, is_environment
+
+        # Some commands know the layout of an application, and read more than the environment.
+        taken = self.home(directory)
+        return directory if taken != directory and is_environment(taken) else environment_below(run, directory)
+
     def _work(self, values: dict[str, Any]) -> Callable[[Run], int]:
         """The function that runs the command on its environments; errors as ``_serving``."""
         several, more = self.several, values.pop("more", ()) if self.several is not None else ()
 
         def serve_one(run: Run, env: str) -> int:
-            return self._work({**values, "env": env})(run)
+            return self._work({**values, "env": self._environment(run, env)})(run)
 
         if several is not None and more:
             return lambda run: several(run, (values["env"], *more), serve_one)
