@@ -17,7 +17,8 @@ READS = (
 )  # fmt: skip
 WRITES = (
     ("recover",), ("checkpoint",), ("clean",), ("put", "k", "v", "--db", "1"), ("delete", "k", "--db", "1"),
-    ("undo",), ("truncate", "--to", "commits:-1"), ("group", "reset", "--group", "G", "--node", "n", "--address", "h:1", "--yes"),
+    ("undo",), ("truncate", "--to", "commits:-1"),
+    ("group", "reset", "--group", "G", "--node", "n", "--address", "h:1", "--yes"),
 )  # fmt: skip
 
 
