@@ -78,15 +78,34 @@ def delete(run: Run, *, env: str, key: bytes, name: str, data: bytes | None) -> 
     return delete_record(run, env, name, key)
 
 
-def dump(run: Run, *, env: str, name: str | None, printable: bool, as_of: Point | None) -> int:
-    """Print a whole table."""
+def dump(
+    run: Run,
+    *,
+    env: str,
+    name: str | None,
+    printable: bool,
+    directory: str | None,
+    as_of: Point | None,
+    decode: str | None,
+) -> int:
+    """Print a whole table, or write each to a file."""
+    from jetool.commands.dump_directory import dump_directory
     from jetool.commands.page_store import verbs
     from jetool.frame.record_output import print_dump
 
-    _refuse_history(as_of)
-    with verbs.records(run, env, name, None, None, reverse=False) as (table, records, opened):
-        print_dump(run, table, records, duplicates=False, printable=printable, unseen=verbs.unseen(opened))
-    return verbs.reading_code(opened)
+    _refuse_history(as_of, decode)
+    if directory is None:
+        with verbs.records(run, env, name, None, None, reverse=False) as (table, records, opened):
+            print_dump(run, table, records, duplicates=False, printable=printable, unseen=verbs.unseen(opened))
+        return verbs.reading_code(opened)
+    with verbs.open_to_read(run, env) as store, store.begin() as txn:
+        unseen = verbs.unseen(store)
+
+        def dump_one(run: Run, name: str) -> int:
+            return print_dump(run, name, txn.scan(name), duplicates=False, printable=printable, unseen=unseen)
+
+        dump_directory(run, directory, store.tables(), dump_one, unseen)
+    return verbs.reading_code(store)
 
 
 def dump_log(run: Run, /, *, env: str, **options: Any) -> int:

@@ -155,9 +155,9 @@ class Command(click.Command):
 
     def _current(self) -> str | None:
         """The current directory, if it is an environment."""
-        from jetool.frame.defaults.environment_below import is_environment
+        from jetool.frame import kinds
 
-        return os.curdir if is_environment(self.home(os.curdir)) else None
+        return os.curdir if kinds.is_environment(self.home(os.curdir)) else None
 
     def _probe(self, ctx: click.Context, args: list[str]) -> tuple[str | None, int]:
         """The value of ``-h``, and the number of arguments that are not options."""
@@ -207,11 +207,14 @@ class Command(click.Command):
             values[str(param.name)] = found[0] if isinstance(value, str) else tuple(found)
 
     def _environment(self, run: Run, directory: str) -> str:
-        from jetool.frame.defaults.environment_below import environment_below, is_environment
+        from jetool.frame import kinds
 
-        # Some commands know the layout of an application, and read more than the environment.
-        taken = self.home(directory)
-        return directory if taken != directory and is_environment(taken) else environment_below(run, directory)
+        # ``home``: some commands know the layout of an application, and read more than the environment.
+        if kinds.is_environment(self.home(directory)):
+            return directory
+        from jetool.frame.defaults.environment_below import environment_below
+
+        return environment_below(run, directory)
 
     def _work(self, values: dict[str, Any]) -> Callable[[Run], int]:
         """The function that runs the command on its environments; errors as ``_serving``."""

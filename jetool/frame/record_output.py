@@ -178,9 +178,11 @@ def print_dump(
     duplicates: bool,
     printable: bool,
     unseen: str | None = None,
-) -> None:
-    """Print the records of a database, and their number; ``unseen`` as for ``print_range``."""
+    decoding: DecodingPlan | None = None,
+) -> int:
+    """Print the records of a database, and their number, which is returned. Other arguments as for ``print_range``."""
     encoder = JeDumpEncoder(duplicates=duplicates, printable=printable) if run.out.format == "je" else None
-    with run.out.stream(decoded_shape(PrintedRecord, None), encoder=encoder) as stream:
-        count = write_records(stream, records, listener=run.listener)
+    with run.out.stream(decoded_shape(PrintedRecord, decoding), encoder=encoder) as stream:
+        count = write_records(stream, records, name, decoding, run.listener)
         stream.end(DumpEnd(db=name, duplicates=duplicates, records=count, complete=unseen is None, reason=unseen))
+    return count

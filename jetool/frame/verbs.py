@@ -63,7 +63,18 @@ class Verbs(Protocol):
     def delete(self, run: Run, /, *, env: str, key: bytes, name: str, data: bytes | None) -> int:
         """Delete one record."""
 
-    def dump(self, run: Run, /, *, env: str, name: str | None, printable: bool, as_of: Point | None) -> int:
+    def dump(
+        self,
+        run: Run,
+        /,
+        *,
+        env: str,
+        name: str | None,
+        printable: bool,
+        directory: str | None,
+        as_of: Point | None,
+        decode: str | None,
+    ) -> int:
         """Print a whole database."""
 
     def dump_log(self, run: Run, /, *, env: str, **options: Any) -> int:

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from engine.errors import JetoolError, NotFoundError, plural
-from engine.storage.disk import DiskStorage
-from jetool.frame import kinds
 from jetool.frame.options import Run
 
 # An environment without its log files, or what a repair saved, must not be mistaken for the parent of another one.
@@ -23,27 +21,15 @@ _SAVED: Final = (".jetool-backup", ".jetool-rejects")
 _MOST_NAMED: Final = 8
 
 
-def is_environment(directory: str) -> bool:
-    """Whether a directory is a JE environment or a Derby database."""
-    try:
-        kinds.kind_of(DiskStorage(directory))
-    except NotFoundError:
-        return False
-    except (JetoolError, OSError):
-        # Both kinds, or unreadable: the command has an error for it.
-        return True
-    return True
-
-
 def environment_below(run: Run, directory: str) -> str:
-    """The directory itself if it is an environment; else the only environment below it, which a notice names.
+    """The only environment below a directory that is not one itself; a notice names it.
 
-    If there is none, the directory is returned: the command has an error for it.
+    Without an environment below it, the directory is returned: the command has an error for it.
 
     Raises:
         NotFoundError: there are several environments below it.
     """
-    if not os.path.isdir(directory) or is_environment(directory) or _was_environment(directory):
+    if not os.path.isdir(directory) or _was_environment(directory):
         return directory
     from engine.diagnosis.directory import find_environments
 
