@@ -188,14 +188,15 @@ def scan(
 ) -> int:
     """Print records of a table in key order."""
     from jetool.commands.page_store import verbs
-    from jetool.frame.record_output import end_of_range, print_range
+    from jetool.frame.record_output import end_of_range, note_prefix, print_range
 
     _refuse_history(as_of, decode)
     end = end_of_range(last)
     if prefix is not None:
         first, end = prefix, verbs.past_prefix(prefix)
     with verbs.records(run, env, name, first, end, reverse=reverse) as (_, records, opened):
-        print_range(run, records, limit, verbs.unseen(opened))
+        if not print_range(run, records, limit, verbs.unseen(opened)) and prefix is not None:
+            note_prefix(run, env, prefix)
     return verbs.reading_code(opened)
 
 

@@ -12,7 +12,7 @@ from jetool.frame.decode_option import decode_option, decoding_for
 from jetool.frame.defaults.only_database import chosen_database, database_option
 from jetool.frame.environments import READ_EXITS, as_of_option, open_to_read, reading_code, require_byte_order
 from jetool.frame.options import Run
-from jetool.frame.record_output import PrintedRecord, ScanSummary, end_of_range, print_range
+from jetool.frame.record_output import PrintedRecord, ScanSummary, end_of_range, note_prefix, print_range
 
 
 def _check(_: Run, *, first: bytes | None, last: bytes | None, prefix: bytes | None, **__: object) -> None:
@@ -71,5 +71,6 @@ def scan(
             require_byte_order(db, {"from": first, "to": last, "prefix": prefix})
             decoding = decoding_for(run, found, decode)
             records = db.items(first, end, prefix=prefix, reverse=reverse)
-            print_range(run, records, limit, found.unseen, db=name, decoding=decoding)
+            if not print_range(run, records, limit, found.unseen, db=name, decoding=decoding) and prefix is not None:
+                note_prefix(run, env, prefix)
     return reading_code(found)

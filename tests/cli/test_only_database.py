@@ -80,3 +80,18 @@ def test_history_of_a_log_that_cannot_be_recovered(tmp_path: Path) -> None:
     refused = run("history", env, "ada")
     assert refused.code == 2
     assert "name one with --db" in refused.err
+
+
+@pytest.mark.parametrize("derby", [False, True], ids=["je", "derby"])
+def test_a_prefix_says_how_it_was_taken(tmp_path: Path, derby: bool) -> None:
+    env = _create(tmp_path / "env", "users", derby=derby)
+    assert run("put", env, "0x00000a01", "v", "--db", "users").code == 0
+    text = run("scan", env, "--prefix", "00000a")
+    assert text.code == 0
+    assert f"no key begins with the bytes 0x303030303061, the text '00000a' in {env}" in text.err
+    assert "next: --prefix 0x00000a takes it as hex" in text.err
+    assert "no key begins" not in run("scan", env, "--prefix", "0x00000a").err
+    assert "no key begins" not in run("scan", env, "--prefix", "ad").err
+    assert "next: jetool scan without --prefix" in run("scan", env, "--prefix", "zoe").err
+    assert "the bytes 0x00ff" in run("scan", env, "--prefix", "0x00ff").err
+    assert "the text" not in run("scan", env, "--prefix", "ff", "--key-format", "hex").err
