@@ -89,7 +89,7 @@ def dump(
     decode: str | None,
 ) -> int:
     """Print a whole table, or write each to a file."""
-    from jetool.commands.dump_directory import dump_directory
+    from jetool.commands.dump.directory import dump_directory
     from jetool.commands.page_store import verbs
     from jetool.frame.record_output import print_dump
 

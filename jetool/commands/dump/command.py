@@ -6,7 +6,7 @@ import click
 
 from engine.errors import UsageError
 from engine.rescue.points import Point
-from jetool.commands.dump_directory import DumpedFile, DumpedFiles, dump_directory, refuse_beside_all
+from jetool.commands.dump.directory import DumpedFile, DumpedFiles, dump_directory, refuse_beside_all
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.decode_option import decode_option, decoding_for

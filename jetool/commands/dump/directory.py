@@ -75,12 +75,20 @@ def dump_directory(
             except BaseException:
                 sink.abandon()
                 raise
-            done.append(DumpedFile(name, file, records, (staging / file).stat().st_size))
+            done.append(DumpedFile(db=name, file=file, records=records, bytes=(staging / file).stat().st_size))
     with run.out.stream(DumpedFile) as stream:
         for one in done:
             stream.row(one)
         records = sum(one.records for one in done)
-        stream.end(DumpedFiles(directory, len(done), records, complete=unseen is None, reason=unseen))
+        stream.end(
+            DumpedFiles(
+                directory=directory,
+                databases=len(done),
+                records=records,
+                complete=unseen is None,
+                reason=unseen,
+            )
+        )
 
 
 def _files(names: list[str], form: str) -> Iterator[str]:
