@@ -113,7 +113,7 @@ def _rescue(facts: StepFacts, env: str) -> Iterator[Step]:
     saved = shlex.quote(facts.path.rstrip("/") + SAVED)
     form = _SAVED_AS.get(facts.application, "")
     yield Step(
-        f"jetool salvage {env} --to {saved}{form}",
+        f"jetool salvage {env} --out {saved}{form}",
         "save the newest committed version of every record, if there is neither a backup nor a replica",
         _NEW_DIRECTORY,
     )

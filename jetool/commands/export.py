@@ -13,7 +13,7 @@ from jetool.frame.command import Outputs, command, environment
 from jetool.frame.decode_option import decode_option, decoding_for
 from jetool.frame.defaults.only_database import chosen_database, database_option
 from jetool.frame.environments import READ_EXITS, as_of_option, open_to_read, reading_code
-from jetool.frame.options import Run
+from jetool.frame.options import RenamedOption, Run
 
 FORMS: Final = ("parquet", "csv", "json", "orc")
 
@@ -37,11 +37,11 @@ class ExportResult(NamedTuple):
     outputs=lambda: Outputs("document", (ExportResult,)),
     features=("fields", "progress", "keys", "jobs", "cache", "spark"),
     examples=(
-        ("As Parquet, keys and data as bytes", "jetool export /data/env --db orders --to /tmp/orders --as parquet"),
-        ("As it was an hour ago", "jetool export /data/env --db orders --to /tmp/then --as csv --as-of time:-1h"),
+        ("As Parquet, keys and data as bytes", "jetool export /data/env --db orders --out /tmp/orders --as parquet"),
+        ("As it was an hour ago", "jetool export /data/env --db orders --out /tmp/then --as csv --as-of time:-1h"),
         (
             "As CSV with readable text",
-            "jetool export /data/env --db orders --to orders.csv --as csv --key-format tuple-long --data-format utf8",
+            "jetool export /data/env --db orders --out orders.csv --as csv --key-format tuple-long --data-format utf8",
         ),
     ),
     exits={
@@ -55,7 +55,15 @@ class ExportResult(NamedTuple):
 )
 @environment
 @database_option
-@click.option("--to", "to", required=True, metavar="DIR", help="A new directory, or a URL that Spark writes to.")
+@click.option(
+    "--out",
+    "to",
+    cls=RenamedOption,
+    old=("--to",),
+    required=True,
+    metavar="DIR",
+    help="A new directory, or a URL that Spark writes to.",
+)
 @click.option("--as", "kind", required=True, type=click.Choice(FORMS), help="The format.")
 @click.option("--partitions", type=click.IntRange(1, 100_000), metavar="N", help="Number of files.  [default: by size]")
 @as_of_option

@@ -23,7 +23,7 @@ from jetool.commands.dump_log.rows import DECODED_ENTRY, BadStretch, BodyView, D
 from jetool.frame import addresses, exits, kinds, params
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.decode_option import decode_option, decoding_for_log
-from jetool.frame.options import Run
+from jetool.frame.options import RenamedOption, Run
 
 if TYPE_CHECKING:
     from engine.inspect.explain import Explainer
@@ -68,9 +68,24 @@ def filters(function: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--key", "keys", type=params.KEY, multiple=True, help="Key of an LN."),
         click.option(
-            "--key-prefix", "prefixes", type=params.KEY, multiple=True, help="Only LNs whose key begins with this."
+            "--prefix",
+            "prefixes",
+            cls=RenamedOption,
+            old=("--key-prefix",),
+            type=params.KEY,
+            multiple=True,
+            help="Only LNs whose key begins with this.",
         ),
-        click.option("--node", "nodes", type=int, multiple=True, metavar="ID", help="Node id of an IN or BIN."),
+        click.option(
+            "--node-id",
+            "nodes",
+            cls=RenamedOption,
+            old=("--node",),
+            type=int,
+            multiple=True,
+            metavar="ID",
+            help="Node id of an IN or BIN.",
+        ),
         click.option("--container", "containers", type=int, multiple=True, metavar="N", help="Derby: container."),
         click.option("--page", "pages", type=int, multiple=True, metavar="N", help="Derby: page."),
         click.option("--provisional", type=click.Choice(list(_PROVISIONAL)), multiple=True, help="Provisional state."),

@@ -30,7 +30,7 @@ def _check(_: Run, /, *, env: str, sources: tuple[str, ...], **options: Any) -> 
         ),
         ("A dump that DbDump or jetool dump made", "jetool load /data/env orders.dump --db orders --create"),
         ("From standard input, such as the output of jetool dump", "jetool load /data/b --db orders --create"),
-        ("CSV from standard input", "jetool load /data/env - --from csv --db orders --key id"),
+        ("CSV from standard input", "jetool load /data/env - --input-format csv --db orders --key id"),
         ("Check a source without changing anything", "jetool load /data/env orders.csv --db orders --key id -n"),
     ),
     exits={

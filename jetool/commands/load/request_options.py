@@ -17,13 +17,14 @@ from engine.errors import StorageError
 from engine.pipeline.load.input import endings
 from jetool.commands.load import pipeline
 from jetool.frame import params
+from jetool.frame.options import RenamedOption
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _DUMP: Final = b"VERSION="
 # Options that a load from a dump also has.
 _OF_DUMPS: Final = ("name", "create", "plain", "no_overwrite", "batch")
-_WORDS: Final = {"source_format": "from"}
+_WORDS: Final = {"source_format": "input-format"}
 
 
 def _after_env(ctx: click.Context, _: click.Parameter, sources: tuple[str, ...]) -> tuple[str, ...]:
@@ -53,7 +54,7 @@ _OPTIONS: Final = (
         nargs=-1,
         type=click.Path(),
         callback=_after_env,
-        help="Files or datasets; without any, or with -, standard input: a dump, or what --from says.",
+        help="Files or datasets; without any, or with -, standard input: a dump, or what --input-format says.",
     ),
     click.option(
         "-s",
@@ -77,8 +78,10 @@ _OPTIONS: Final = (
         "local files.",
     ),
     click.option(
-        "--from",
+        "--input-format",
         "source_format",
+        cls=RenamedOption,
+        old=("--from",),
         type=click.Choice(endings.FORMATS),
         help="Format of the sources.  [default: by their names]",
     ),

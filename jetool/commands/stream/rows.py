@@ -54,7 +54,7 @@ class StreamRetraction(NamedTuple):
 
 @record("file")
 class ChangeFile(NamedTuple):
-    """With --to: a completed file."""
+    """With --out: a completed file."""
 
     path: Annotated[Text, "where it is"]
     first_vlsn: Annotated[Vlsn, "first commit in it"]
