@@ -174,11 +174,12 @@ class Command(click.Command):
         values = {name: value for name, value in ctx.params.items() if name != "home"}
         run, target = options.take(values, self.formats)
         try:
-            self._find_environments(run, values)
+            self._find_environments(run, values, first=True)
             # Cheap checks first, before the environment is read.
             if self.check is not None:
                 self.check(run, **values)
             work = self._work(values)
+            self._find_environments(run, values, first=False)
             # Report problems with the output before anything is changed.
             if self.writes:
                 self._require_fields(run, values)
@@ -194,14 +195,16 @@ class Command(click.Command):
             raise
         return int(code)
 
-    def _find_environments(self, run: Run, values: dict[str, Any]) -> None:
-        """Replace each directory by the only environment below it, if the command only reads."""
+    def _find_environments(self, run: Run, values: dict[str, Any], *, first: bool) -> None:
+        """Replace directories by the only environment below each, if the command only reads: ENV, or all others."""
         if self.writes or self.any_directory:
             return
         for param in self.params:
             value = values.get(param.name or "")
             # A command for several environments judges each directory by itself.
-            if param.type is not params.DIRECTORY or not value or (self.several is not None and values["more"]):
+            if param.type is not params.DIRECTORY or not value or (param.name == "env") != first:
+                continue
+            if self.several is not None and values.get("more"):
                 continue
             found = [self._environment(run, one) for one in ([value] if isinstance(value, str) else value)]
             values[str(param.name)] = found[0] if isinstance(value, str) else tuple(found)

@@ -182,7 +182,7 @@ def test_signals_end_it_in_order(group: GroupDouble, tmp_path: Path, number: int
         (("--format", "json"), exits.USAGE, "has no end"),
         (("--state", "s", "--to", "d"), exits.USAGE, "keeps its own state"),
         (("--state", "s", "--from", "t"), exits.USAGE, "given twice"),
-        (("--file-size", "5"), exits.USAGE, "are for --to"),
+        (("--file-size", "5"), exits.USAGE, "are for --out"),
         (("--group", "a|b"), exits.USAGE, "name of a group"),
         (("--from", "no-such-file"), exits.NOT_FOUND, "no such state file"),
         (("--group", "OTHER"), exits.REFUSED, "Group name mismatch"),
