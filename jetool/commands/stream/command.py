@@ -10,8 +10,10 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Final
 
+from engine.contents.registry import AUTO, names
 from engine.errors import NotFoundError, UsageError
 from engine.fields import named_row, shape_of
+from engine.inspect.contents import DecodingPlan, decoding_by_name
 from engine.inspect.selection import database_id
 from engine.rep.changes.after_copy import position_after
 from engine.rep.changes.columns import change_values, retraction_values, torn_values
@@ -30,6 +32,7 @@ from jetool.commands.stream.idleness import BEHIND, Idleness
 from jetool.commands.stream.stream_options import COLUMN_FORMATS, NDJSON, stream_options
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command
+from jetool.frame.decode_option import decode_option, decoded_shape, decoding_for
 from jetool.frame.environments import open_to_read
 from jetool.frame.kinds import require_je
 from jetool.frame.networks import network_of
@@ -54,6 +57,7 @@ def _check(
     file_size: int | None,
     file_seconds: float | None,
     file_format: str | None,
+    decode: str | None,
     **_: object,
 ) -> None:
     if group is not None:
@@ -70,6 +74,13 @@ def _check(
         raise UsageError("--from and --after both set the start of the stream")
     if to is None and any(given is not None for given in (file_size, file_seconds, file_format)):
         raise UsageError("--file-format, --file-size and --file-seconds are for --out")
+    if decode == AUTO and after is None:
+        raise UsageError(
+            "--decode auto cannot recognise the application from a stream",
+            hint=f"name the decoder ({', '.join(names())}), or a copy of a node with --after",
+        )
+    if decode is not None and file_format in COLUMN_FORMATS:
+        raise UsageError(f"--decode is not for --file-format {file_format}", hint="write ndjson, or leave one out")
     if file_format in COLUMN_FORMATS:
         row_file(file_format)
 
@@ -103,6 +114,7 @@ def _is_file(begin: str | None) -> bool:
             "All changes after a copy (jetool backup fe1:9010, jetool restore), without a gap",
             "jetool stream fe1:9010 --after /data/fe --out /data/changes",
         ),
+        ("What a Doris frontend commits, decoded", "jetool stream fe1:9010 --from begin --decode doris"),
         ("Continue where the last run ended", "jetool stream fe1:9010 --state orders.state --from begin"),
     ),
     exits={
@@ -121,6 +133,7 @@ def _is_file(begin: str | None) -> bool:
     },
 )
 @stream_options
+@decode_option
 def stream(run: Run, /, addresses: tuple[Address, ...], **options: Any) -> int:
     """Print the commits of a running group, transaction by transaction, in commit order.
 
@@ -165,10 +178,14 @@ def stream(run: Run, /, addresses: tuple[Address, ...], **options: Any) -> int:
         found = state.read()
         begin = found[0] if found is not None else None
     try:
-        if begin is None and copy is not None:
+        decoding, decode = None, options["decode"]
+        if copy is not None and (begin is None or decode is not None):
             with open_to_read(run, copy.root) as opened:
-                begin = position_after(opened, copy, run.listener)
-        return _Printing(run, network, addresses, options, begin, state, files).run()
+                begin = begin or position_after(opened, copy, run.listener)
+                decoding = decoding_for(run, opened, decode)
+        elif decode is not None:
+            decoding = decoding_by_name(decode)
+        return _Printing(run, network, addresses, options, begin, state, files, decoding).run()
     finally:
         if files is not None:
             files.close()
@@ -186,8 +203,10 @@ class _Printing:
         begin: Position | None,
         state: StateFile | None,
         files: ChangeFiles | None,
+        decoding: DecodingPlan | None,
     ) -> None:
         self._run = run
+        self._decoding = decoding
         self._options = options
         self._state = state
         self._files = files
@@ -218,7 +237,7 @@ class _Printing:
     def run(self) -> int:
         """Print the stream until it ends."""
         out = self._run.out
-        printed = (rows.StreamedChange, rows.StreamedTransaction, rows.StreamRetraction)
+        printed = (decoded_shape(rows.StreamedChange, self._decoding), rows.StreamedTransaction, rows.StreamRetraction)
         with _stopping() as stopped, out.stream(*(printed if self._files is None else (rows.ChangeFile,))) as stream:
             to_file = self._files is not None
             self._encoder = (
@@ -226,7 +245,7 @@ class _Printing:
                 if to_file
                 else stream.encoder
             )
-            plain = rows.is_plain(out.style) and (to_file or out.selected is None)
+            plain = self._decoding is None and rows.is_plain(out.style) and (to_file or out.selected is None)
             self._fast = plain and (to_file or out.format == "ndjson")
             ended = self._follow(stream, stopped)
             self._save(stream)
@@ -302,7 +321,8 @@ class _Printing:
             if self._fast:
                 data = rows.fast_lines(batch, point.txn_id, self._json_names)
             else:
-                data = self._encoder.rows([named_row(rows.streamed_change(one, point.txn_id)) for one in batch])
+                shown = [rows.streamed_change(one, point.txn_id, self._decoding) for one in batch]
+                data = self._encoder.rows([named_row(one) for one in shown])
             self._write(stream, point.vlsn, data)
         # For a transaction that arrived without its changes (torn), print only the end, which states that they are
         # missing.
