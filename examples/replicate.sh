@@ -14,13 +14,13 @@ await() { for _ in $(seq 300); do ask | tr -d '\n' | grep -q "$1" && return; sle
 
 say create "$room/n1" --replicated --node n1 --address $one --db users --fields dbs
 say put "$room/n1" dave "written before" --db users --fields db,txn
-member="--type electable --priority 1"
+member="--node-type electable --priority 1"
 jetool node run "$room/n1" --node n1 --listen $one --join $two $member > /dev/null & nodes="$nodes $!"
 jetool node run "$room/n2" --node n2 --listen $two --join $one $member > /dev/null & nodes="$nodes $!"
 await '"n1".*"MASTER".*"n2".*"REPLICA"'
 say group show $two --fields name,master
 say node put $two erin "through the replica" --db users --fields master,records
-say node transfer-master $two --to n2 --timeout 60 --yes --fields master,node
+say node transfer-master $two --to-node n2 --timeout 60 --yes --fields master,node
 await '"n1".*"REPLICA".*"n2".*"MASTER"'
 say group show $two --fields name,master
 kill $nodes

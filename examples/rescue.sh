@@ -28,7 +28,7 @@ file=$(ls "$env"/*.jdb | tail -1)
 at=$(grep -abo 'some words' "$file" | head -1 | cut -d: -f1)
 printf S | dd of="$file" bs=1 seek="$at" conv=notrunc status=none
 
-say salvage "$env" --to "$room/saved" --fields records,lost,in_doubt
+say salvage "$env" --out "$room/saved" --fields records,lost,in_doubt
 say scan "$room/saved/env" --db users --key-format utf8 --data-format utf8
 printf 'com.sleepycat.je.EnvironmentFailureException: (JE 18.3.20) LOG_CHECKSUM: Checksum invalid on read\n' >"$room/je.info.0"
 say explain "$room/je.info.0" --json

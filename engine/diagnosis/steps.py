@@ -143,7 +143,7 @@ def _rescue(facts: StepFacts, env: str) -> Iterator[Step]:
     saved = shlex.quote(facts.path.rstrip("/") + SAVED)
     form = _SAVED_AS.get(facts.application, "")
     yield Step(
-        command=f"jetool salvage {env} --to {saved}{form}",
+        command=f"jetool salvage {env} --out {saved}{form}",
         purpose="save the newest committed version of every record, if there is neither a backup nor a replica",
         risk=_NEW_DIRECTORY,
     )

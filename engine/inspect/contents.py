@@ -158,6 +158,16 @@ class DecodingPlan(NamedTuple):
         return self.record(name, key, data)
 
 
+def decoding_by_name(name: str) -> DecodingPlan:
+    """How the records of a product are decoded where there is no environment, in a stream.
+
+    Raises:
+        UsageError: no kind has that name.
+    """
+    kind = find(name)
+    return DecodingPlan(kind.title, kind.decoder(NamesOnly()), {}, frozenset())
+
+
 def decoding_of(env: Environment, name: str) -> DecodingPlan | None:
     """How to decode the records of an open environment.
 

@@ -8,7 +8,7 @@ before it that holds a time (a master writes one about every ten seconds).
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import islice
 from typing import Final, NamedTuple
@@ -23,7 +23,7 @@ from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import TXN_ENDS
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.vlsn import NULL_VLSN
-from engine.journals.extents import JournalExtents
+from engine.journals.extents import JournalExtent, JournalExtents
 from engine.journals.unseen import UnseenJournals, read_unseen, read_values
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
@@ -36,6 +36,8 @@ _CLOCK_WITHIN: Final = 4096
 _READ_ON_BYTES: Final = 4 << 20
 _MOST_TIMES: Final = 50_000
 _WHOLE: Final = (1 << 63) - 1
+# Ids that ``read_back`` reads at once.
+_BACK_IDS: Final = 256
 
 
 class RawJournal(NamedTuple):
@@ -89,28 +91,48 @@ class JournalReader:
         Raises:
             DamageError: a journal cannot be read.
         """
-        low, high = journal_key(max(first, 0)), journal_key(min(max(last, -1) + 1, _WHOLE))
         # A database may hold ids above the next one's first id (its name), so every database in the range is read.
         for extent in self._extents.databases:
             if extent.first is None or extent.last is None or extent.first > last or extent.last < first:
                 continue
-            with self._env.open_database(extent.name) as db:
-                state = db.state
-                ends, plain = (comparable_key(state, low), comparable_key(state, high)), state.order.plain
-                for batch in records_between(self._env.engine, state, *ends):
-                    for key, data, lsn in batch:
-                        # A frontend's keys are ordered by bytes; other orders use a comparable form that must be
-                        # converted back.
-                        if not plain:
-                            key, data = key_and_data(state, key, data)
-                        if len(key) == KEY_BYTES:
-                            yield extent.name, RawJournal(journal_id(key), data, lsn)
+            yield from self._raw_of(extent, first, last)
+
+    def _raw_of(self, extent: JournalExtent, first: int, last: int) -> Iterator[tuple[str, RawJournal]]:
+        """As ``raw``, of one database."""
+        low, high = journal_key(max(first, 0)), journal_key(min(max(last, -1) + 1, _WHOLE))
+        with self._env.open_database(extent.name) as db:
+            state = db.state
+            ends, plain = (comparable_key(state, low), comparable_key(state, high)), state.order.plain
+            for batch in records_between(self._env.engine, state, *ends):
+                for key, data, lsn in batch:
+                    # A frontend's keys are ordered by bytes; other orders use a comparable form that must be
+                    # converted back.
+                    if not plain:
+                        key, data = key_and_data(state, key, data)
+                    if len(key) == KEY_BYTES:
+                        yield extent.name, RawJournal(journal_id(key), data, lsn)
 
     def read(self, first: int, last: int) -> Iterator[FoundJournal]:
         """Journals of a range of ids, with transactions and times."""
+        return self._with_times(self.raw(first, last))
+
+    def read_back(self, first: int, last: int) -> Iterator[FoundJournal]:
+        """As ``read``, in the opposite order. Only a part of the range is in memory."""
+        for extent in reversed(self._extents.databases):
+            if extent.first is None or extent.last is None:
+                continue
+            low, high, ids = max(extent.first, first), min(extent.last, last), _BACK_IDS
+            while high >= low:
+                begin = max(low, high - ids + 1)
+                part = list(self._with_times(self._raw_of(extent, begin, high)))
+                yield from reversed(part)
+                # A hole may be of any length, so pass over it in growing steps.
+                high, ids = begin - 1, _BACK_IDS if part else ids * 2
+
+    def _with_times(self, journals: Iterable[tuple[str, RawJournal]]) -> Iterator[FoundJournal]:
         clock: int | None = None
         asked = False
-        for database, raw in self.raw(first, last):
+        for database, raw in journals:
             clock = timestamp_of(raw.value) or clock
             found = self._found(database, raw)
             if found.time_ms is None:

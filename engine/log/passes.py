@@ -281,7 +281,7 @@ def _way_on(access: LogAccess) -> str:
     env = access.storage.root
     return (
         f"restore the file from a backup (jetool verify {env} says what else is damaged), or save what can be read: "
-        f"jetool salvage {env} --to NEW"
+        f"jetool salvage {env} --out NEW"
     )
 
 

@@ -10,7 +10,7 @@ Parquet and ORC hold raw bytes. CSV and JSON hold text, and so do the others if 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -60,6 +60,7 @@ def export(
     decode: str | None = None,
     *,
     partitions: int | None = None,
+    point: str | None = None,
     listener: Listener = SILENT,
 ) -> ExportReport:
     """Write the records of a database.
@@ -72,6 +73,7 @@ def export(
         columns: formats of keys and data.
         decode: the decoder whose columns are added; None for no decoder.
         partitions: number of files; by default one for each 64 MB of log.
+        point: the records as they were at a point of the log (``engine.rescue.points``); None for its end.
         listener: receives progress of the step ``export``.
 
     Raises:
@@ -79,14 +81,15 @@ def export(
         StorageError: the directory cannot be written. JobError: Spark gave up.
     """
     local = _local(to)
+    read = partial(_frame, session, env, db, decode, partitions, point)
     if local is None:
         with explained(
             "the export failed", consequence="what was written so far is not complete: there is no _SUCCESS"
         ):
-            return ExportReport(_write(session, env, db, to, form, columns, decode, partitions, listener), None, None)
+            return ExportReport(_write(session, read, to, form, columns, decode, listener), None, None)
     with new_directory(str(local)) as staging:
         with explained("the export failed", consequence="nothing was written"):
-            records = _write(session, env, db, (staging / _DATA).as_uri(), form, columns, decode, partitions, listener)
+            records = _write(session, read, (staging / _DATA).as_uri(), form, columns, decode, listener)
         for path in (staging / _DATA).iterdir():
             # ``_SUCCESS`` is moved too, so readers that wait for it find it at the top.
             path.rename(staging / path.name)
@@ -102,28 +105,31 @@ def _local(to: str) -> Path | None:
     return None if "://" in to else Path(to).absolute()
 
 
+def _frame(
+    session: Session, env: str, db: str, decode: str | None, partitions: int | None, point: str | None
+) -> DataFrame:
+    """The records of the database."""
+    register(session.spark)
+    read = session.spark.read.format("jerecords").option("db", db).option("onDamage", "ignore")
+    # If ``partitions`` is not given, the number of files depends on the size of the log.
+    for name, value in (("partitions", partitions), ("decode", decode), ("asOf", point)):
+        if value is not None:
+            read = read.option(name, str(value))
+    return read.load(env).select("key", "data", *(() if decode is None else DECODED_COLUMNS))
+
+
 def _write(
     session: Session,
-    env: str,
-    db: str,
+    read: Callable[[], DataFrame],
     to: str,
     form: str,
     columns: Columns,
     decode: str | None,
-    partitions: int | None,
     listener: Listener,
 ) -> int:
     from pyspark.sql import Observation, functions
 
-    register(session.spark)
-    read = session.spark.read.format("jerecords").option("db", db).option("onDamage", "ignore")
-    # If ``partitions`` is not given, the number of files depends on the size of the log.
-    if partitions is not None:
-        read = read.option("partitions", str(partitions))
-    names = ["key", "data"]
-    if decode is not None:
-        read, names = read.option("decode", decode), [*names, *DECODED_COLUMNS]
-    frame = _shown(read.load(env).select(*names), form, columns, decoded=decode is not None)
+    frame = _shown(read(), form, columns, decoded=decode is not None)
     # Counted while writing: a separate count would recover the environment again in every task.
     seen = Observation("export")
     write = frame.observe(seen, functions.count(functions.lit(1)).alias("records")).write.options(

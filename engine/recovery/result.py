@@ -257,6 +257,6 @@ def changed_entries(env: str, changed: Sequence[DamageError]) -> RefusedError:
         consequence="recovery would read it as it is, as JE does without a word, and committed records may be lost; "
         "nothing was changed",
         hint=f"restore the file from a copy, or go on all the same: jetool recover {env} --accept-loss; "
-        f"jetool salvage {env} --to NEW saves what can be read",
+        f"jetool salvage {env} --out NEW saves what can be read",
         figures={"changed_entries": len(changed)},
     )

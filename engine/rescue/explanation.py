@@ -191,6 +191,16 @@ def explain(lines: Iterable[str]) -> list[ExplainedMessage]:
     return [one for one in found.values() if not one.weak]
 
 
+def explain_code(code: str) -> list[ExplainedMessage]:
+    """The message of a code or exception that stands alone; empty if the table does not have it."""
+    known = BY_WORD.get(code)
+    if known is None or " " in code:
+        return []
+    one = ExplainedMessage(code, known, 1, code)
+    one.count, one.weak = 1, False
+    return [one]
+
+
 def _add(one: ExplainedMessage, verdict: _Verdict, incident: Incident) -> None:
     one.count += 1
     one.last_line = incident.texts[-1].number if incident.texts else incident.last_line

@@ -112,6 +112,17 @@ def parse_point(text: str) -> Point:
     )
 
 
+def spell_point(point: Point) -> str:
+    """A point as ``parse_point`` reads it; a time that was typed relative to now is absolute then."""
+    if point.kind == MATCHPOINT:
+        return MATCHPOINT
+    if point.kind == LSN:
+        return f"{LSN}:{format_lsn(point.value)}"
+    if point.kind == TIME:
+        return f"{TIME}:{(_EPOCH + timedelta(milliseconds=point.value)).isoformat()}"
+    return f"{point.kind}:{-point.value if point.kind == COMMITS else point.value}"
+
+
 class Cut(NamedTuple):
     """Where a log ends for a point.
 

@@ -5,7 +5,7 @@ Modules:
 * ``collector``: collecting a bounded number of findings
 * ``environment``: checking an environment on all requested levels, in one report
 * ``log``: checking the log itself: every entry of every file, and the links between files
-* ``log_rules``: the rules that ``verify --log --tail`` checks
+* ``log_rules``: the rules that ``verify --log --end`` checks
 * ``missing_file_refs``: references of the trees into missing log files
 * ``missing_files``: missing files that are lost, judged by the end of the log
 * ``obsolete``: the offsets of each log file that are recorded as obsolete: all offset lists of its FileSummaryLNs

@@ -1,4 +1,4 @@
-"""The rules that ``verify --log --tail`` checks. Codes are permanent: append, never renumber."""
+"""The rules that ``verify --log --end`` checks. Codes are permanent: append, never renumber."""
 
 from __future__ import annotations
 

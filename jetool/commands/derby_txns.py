@@ -75,15 +75,24 @@ class _RecordCounter:
             yield item
 
 
-def print_txns(run: Run, storage: Storage, wanted: tuple[str, ...], ids: tuple[int, ...], limit: int | None) -> int:
+def print_txns(
+    run: Run,
+    storage: Storage,
+    filters: tuple[tuple[str, ...], tuple[int, ...]],
+    limit: int | None,
+    *,
+    last: bool = False,
+    reverse: bool = False,
+) -> int:
     """Print the fate of every transaction in the log.
 
     Arguments:
         run: the run.
         storage: the database directory.
-        wanted: fates to print; none for all.
-        ids: transactions to print; none for all.
+        filters: fates and transactions to print; empty for all.
         limit: most transactions to print.
+        last: the limit leaves out the first transactions instead of the last.
+        reverse: whether the newest comes first.
 
     Returns:
         The exit code.
@@ -99,10 +108,10 @@ def print_txns(run: Run, storage: Storage, wanted: tuple[str, ...], ids: tuple[i
     append = ends.end.append if ends.end else 0
     reader = _RecordCounter(run, log)
     found = fates(reader)
-    chosen = [one for one in found if (not wanted or one.outcome in wanted) and (not ids or one.number in ids)]
+    chosen = _chosen(found, filters, limit, last=last, reverse=reverse)
     after_end = sum(bool(append) and one.last >= append for one in found)
     with run.out.stream(DerbyTxn) as stream:
-        for one in chosen[:limit]:
+        for one in chosen:
             stream.row(_fate(one, append))
         # Count all transactions, so that the summary does not depend on filters.
         counts = Counter(one.outcome for one in found)
@@ -113,7 +122,7 @@ def print_txns(run: Run, storage: Storage, wanted: tuple[str, ...], ids: tuple[i
                 open=counts[OPEN],
                 prepared=counts[PREPARED],
                 after_end=after_end,
-                printed=len(chosen[:limit]),
+                printed=len(chosen),
                 entries=reader.records,
                 bad=reader.bad,
             )
@@ -122,6 +131,22 @@ def print_txns(run: Run, storage: Storage, wanted: tuple[str, ...], ids: tuple[i
     # The check reads the log again, so run it only if damage was found.
     harmful = (reader.bad or after_end or ends.end is None) and is_harmful(log, controls)
     return exits.FINDINGS if harmful else exits.DONE
+
+
+def _chosen(
+    found: list[XactFate],
+    filters: tuple[tuple[str, ...], tuple[int, ...]],
+    limit: int | None,
+    *,
+    last: bool,
+    reverse: bool,
+) -> list[XactFate]:
+    wanted, ids = filters
+    chosen = [one for one in found if (not wanted or one.outcome in wanted) and (not ids or one.number in ids)]
+    if reverse or last:
+        chosen.reverse()
+    chosen = chosen[:limit]
+    return chosen[::-1] if last and not reverse else chosen
 
 
 def _fate(one: XactFate, append: int) -> DerbyTxn:

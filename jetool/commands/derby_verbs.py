@@ -78,15 +78,34 @@ def delete(run: Run, *, env: str, key: bytes, name: str, data: bytes | None) -> 
     return delete_record(run, env, name, key)
 
 
-def dump(run: Run, *, env: str, name: str, printable: bool, as_of: Point | None) -> int:
-    """Print a whole table."""
+def dump(
+    run: Run,
+    *,
+    env: str,
+    name: str | None,
+    printable: bool,
+    directory: str | None,
+    as_of: Point | None,
+    decode: str | None,
+) -> int:
+    """Print a whole table, or write each to a file."""
+    from jetool.commands.dump.directory import dump_directory
     from jetool.commands.page_store import verbs
     from jetool.frame.record_output import print_dump
 
-    _refuse_history(as_of)
-    with verbs.records(run, env, name, None, None, reverse=False) as (records, opened):
-        print_dump(run, name, records, duplicates=False, printable=printable, unseen=verbs.unseen(opened))
-    return verbs.reading_code(opened)
+    _refuse_history(as_of, decode)
+    if directory is None:
+        with verbs.records(run, env, name, None, None, reverse=False) as (table, records, opened):
+            print_dump(run, table, records, duplicates=False, printable=printable, unseen=verbs.unseen(opened))
+        return verbs.reading_code(opened)
+    with verbs.open_to_read(run, env) as store, store.begin() as txn:
+        unseen = verbs.unseen(store)
+
+        def dump_one(run: Run, name: str) -> int:
+            return print_dump(run, name, txn.scan(name), duplicates=False, printable=printable, unseen=unseen)
+
+        dump_directory(run, directory, store.tables(), dump_one, unseen)
+    return verbs.reading_code(store)
 
 
 def dump_log(run: Run, /, *, env: str, **options: Any) -> int:
@@ -96,7 +115,7 @@ def dump_log(run: Run, /, *, env: str, **options: Any) -> int:
     return dump_database(run, _to_read(env), options)
 
 
-def get(run: Run, *, env: str, key: bytes, name: str, as_of: Point | None, decode: str | None) -> int:
+def get(run: Run, *, env: str, key: bytes, name: str | None, as_of: Point | None, decode: str | None) -> int:
     """Print one record of a table."""
     from jetool.commands.page_store.verbs import get_record
 
@@ -158,7 +177,7 @@ def scan(
     run: Run,
     *,
     env: str,
-    name: str,
+    name: str | None,
     first: bytes | None,
     last: bytes | None,
     prefix: bytes | None,
@@ -169,14 +188,15 @@ def scan(
 ) -> int:
     """Print records of a table in key order."""
     from jetool.commands.page_store import verbs
-    from jetool.frame.record_output import end_of_range, print_range
+    from jetool.frame.record_output import end_of_range, note_prefix, print_range
 
     _refuse_history(as_of, decode)
     end = end_of_range(last)
     if prefix is not None:
         first, end = prefix, verbs.past_prefix(prefix)
-    with verbs.records(run, env, name, first, end, reverse=reverse) as (records, opened):
-        print_range(run, records, limit, verbs.unseen(opened))
+    with verbs.records(run, env, name, first, end, reverse=reverse) as (_, records, opened):
+        if not print_range(run, records, limit, verbs.unseen(opened)) and prefix is not None:
+            note_prefix(run, env, prefix)
     return verbs.reading_code(opened)
 
 
@@ -189,13 +209,17 @@ def txns(
     since: int | None,
     until: int | None,
     limit: int | None,
+    tail: int | None,
+    reverse: bool,
 ) -> int:
     """Print the fate of every transaction."""
     from jetool.commands.derby_txns import print_txns
 
     if since is not None or until is not None:
         raise UsageError("--since and --until have no meaning for a Derby database: its log holds no times")
-    return print_txns(run, _to_read(env), fates, ids, limit)
+    return print_txns(
+        run, _to_read(env), (fates, ids), limit if tail is None else tail, last=tail is not None, reverse=reverse
+    )
 
 
 def undo(run: Run, *, env: str, force: bool) -> int:

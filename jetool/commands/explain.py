@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import IO, Annotated, Final, NamedTuple
 
 import click
 
 from engine.errors import NotFoundError, StorageError, UsageError, plural
-from engine.fields import Bool, Choices, FieldName, Int, Lsn, Text, record, row_of
-from engine.rescue.explanation import ExplainedMessage, PlaceLook, look_at_places
+from engine.fields import ABSENT, Absent, Bool, Choices, FieldName, Int, Lsn, Text, record, row_of
+from engine.rescue.explanation import ExplainedMessage, PlaceLook, explain_code, look_at_places
 from engine.rescue.explanation import explain as read_messages
 from engine.rescue.messages.record import DATA, ENVIRONMENTS, RISKS
 from engine.storage.disk import DiskStorage
@@ -29,6 +29,9 @@ RISK_MEANINGS: Final = {
     "node": "this node stops, its data is safe",
     "data": "data may be lost or wrong",
 }
+
+# The source of a text that is itself an argument.
+_TEXT: Final = "argument"
 
 
 @record()
@@ -59,6 +62,7 @@ class ExplainedText(NamedTuple):
     releases: Annotated[Sequence[Text], "releases that they name"]
     others: Annotated[Sequence[Text], "messages in the same exceptions that did not decide"]
     text: Annotated[Text, "the first of these lines"]
+    source: Annotated[Text | Absent, "the argument that it came from, if there are several"] = ABSENT
 
 
 @record()
@@ -74,7 +78,7 @@ class ExplainedPlace(NamedTuple):
 class Explanation(NamedTuple):
     """What was recognised."""
 
-    source: Annotated[Text, "the file, or - for standard input"]
+    source: Annotated[Text, "the file, - for standard input, or argument for a text; several are separated by commas"]
     lines: Annotated[Int, "lines that were read"]
     unknown: Annotated[Int, "kinds of exceptions of JE or Derby that the table does not have"]
     messages: Annotated[Sequence[ExplainedText], "messages, each once, in the order in which they first come"]
@@ -87,7 +91,8 @@ class Explanation(NamedTuple):
     features=("fields",),
     formats=("text", "json", "ndjson"),
     examples=(
-        ("A pasted exception", "jetool explain exception.txt"),
+        ("A pasted exception, and a code", "jetool explain 'LOG_CHECKSUM: wrong checksum at 0x5/0x80e' XSLA7"),
+        ("Two log files of a frontend", "jetool explain /data/fe/log/fe.warn.log /data/fe/log/fe.out"),
         (
             "A log file, and what is in the environment at the places that it names",
             "jetool explain /data/env/je.info.0 --env /data/env",
@@ -97,18 +102,24 @@ class Explanation(NamedTuple):
     exits={
         exits.DONE: "read; no message means that data may be lost or wrong",
         exits.FINDINGS: "a message means that data may be lost or wrong, or a message is unknown",
-        exits.NOT_FOUND: "no such file; no message of JE or Derby in it; no environment",
+        exits.NOT_FOUND: "no such file; no message of JE or Derby in an argument; no environment",
         exits.INCOMPLETE: "the file cannot be read",
     },
 )
-@click.argument("file", metavar="[FILE]", required=False, default="-", help="The text; - is standard input.")
+@click.argument(
+    "words",
+    metavar="[FILE|TEXT]...",
+    nargs=-1,
+    help="Files, or texts and codes as they are; - is standard input, also without arguments.",
+)
 @click.option(
     "--env", "directory", type=params.DIRECTORY, help="An environment: examine there the places that messages name."
 )
-def explain(run: Run, file: str, directory: str | None) -> int:
+def explain(run: Run, words: tuple[str, ...], directory: str | None) -> int:
     """Explain messages of JE and Derby: cause, risk, and the next command.
 
-    FILE is a pasted exception or a whole log file (je.info.0, fe.log, derby.log, the log of an LDAP server). The text
+    FILE is a pasted exception or a whole log file (je.info.0, fe.log, derby.log, the log of an LDAP server). An
+    argument that is not the name of a file is itself the text, and may be a code alone (LOG_CHECKSUM, XSLA7). The text
     may be wrapped by a terminal, quoted, or prefixed by a container or journald. The table covers every
     EnvironmentFailureReason, JE's exceptions, the messages with which JE, Derby and the frontends of Doris and
     StarRocks report a closed environment, and Derby's codes. Derby's messages without a code are recognised in English;
@@ -119,23 +130,8 @@ def explain(run: Run, file: str, directory: str | None) -> int:
     text are listed. With --env the places that messages name are examined in that environment. A message that is not in
     the table is reported as unknown.
     """
-    count = 0
-
-    def counted(lines: Iterator[str]) -> Iterator[str]:
-        nonlocal count
-        for line in lines:
-            count += 1
-            yield line
-
-    with _opened(file) as lines:
-        found = read_messages(counted(iter(lines)))
-    if not found:
-        raise NotFoundError(
-            "no message of JE or Derby in the text",
-            file="standard input" if file == "-" else file,
-            found=plural(count, "line"),
-            hint="paste the whole exception, with the lines before its stack trace",
-        )
+    sources = _read(words or ("-",))
+    found = [one for source in sources for one in source.found]
     places: list[PlaceLook] = []
     if directory is not None:
         storage = DiskStorage(directory)
@@ -143,12 +139,15 @@ def explain(run: Run, file: str, directory: str | None) -> int:
             raise UsageError("--env looks at environments of JE only", hint="jetool verify looks at Derby databases")
         places = look_at_places(storage, found)
     unknown = sum(one.known is None for one in found)
-    home = directory or _home_of(file)
     explanation = Explanation(
-        source=file,
-        lines=count,
+        source=", ".join(source.name for source in sources),
+        lines=sum(source.lines for source in sources),
         unknown=unknown,
-        messages=[_explained(one, home) for one in found],
+        messages=[
+            _explained(one, directory or _home_of(source.name), source.name if len(sources) > 1 else ABSENT)
+            for source in sources
+            for one in source.found
+        ],
         places=[ExplainedPlace(lsn=one.lsn, intact=one.intact, found=one.found) for one in places],
     )
     if run.out.format == "text" and run.out.selected is None:
@@ -176,6 +175,8 @@ def _page(found: Explanation, style: Style) -> str:
         where = f"line {one.first_line}"
         if one.last_line != one.first_line:
             where = f"lines {one.first_line} to {one.last_line}"
+        if one.source is not ABSENT:
+            where += f" of {_named(one.source)}"
         lines += ["", heading(to_text("text", one.message), style), f"  met {met}, {where}"]
         lines += _labelled(one) if one.known else ["  this message is not in the table"]
         lines.append(f"  text: {to_text('text', one.text)}")
@@ -196,6 +197,72 @@ def _labelled(one: ExplainedText) -> Iterator[str]:
         if value:
             meaning = f" ({RISK_MEANINGS[value]})" if name == "risk" else ""
             yield f"  {label(name)}: {to_text(kind, value)}{meaning}"
+
+
+class _Source(NamedTuple):
+    """The messages of an argument, and the number of lines read."""
+
+    name: str
+    lines: int
+    found: list[ExplainedMessage]
+
+
+def _read(words: Sequence[str]) -> list[_Source]:
+    """Read all arguments. NotFoundError: one has no message."""
+    sources: list[_Source] = []
+    texts = [word for word in words if not _is_file(word)]
+    alone = {word: _explained_text(word) for word in texts}
+    for word in filter(_is_file, words):
+        with _opened(word) as lines:
+            sources.append(_explained_lines(word, lines))
+        if not sources[-1].found:
+            raise _no_message("standard input" if word == "-" else word, sources[-1].lines)
+    silent = [word for word, source in alone.items() if not source.found]
+    if not silent:
+        return sources + list(alone.values())
+    # A path that was mistyped is no text.
+    if all(word.startswith((os.sep, f".{os.sep}", f"..{os.sep}")) for word in silent):
+        raise NotFoundError("no such file", file=silent[0], hint="check the path; - reads standard input")
+    # The words of a text that was typed without quotes.
+    together = _explained_text(" ".join(texts))
+    if not together.found:
+        raise NotFoundError(
+            "no file of this name, and no message of JE or Derby in it as a text",
+            file=" ".join(texts),
+            hint="check the path, or paste the whole exception, with the lines before its stack trace",
+        )
+    return [*sources, together]
+
+
+def _is_file(word: str) -> bool:
+    return word == "-" or os.path.exists(word)
+
+
+def _explained_text(text: str) -> _Source:
+    source = _explained_lines(_TEXT, text.splitlines())
+    return source if source.found else source._replace(found=explain_code(text.strip().rstrip(":")))
+
+
+def _no_message(where: str, lines: int) -> NotFoundError:
+    return NotFoundError(
+        "no message of JE or Derby in the text",
+        file=where,
+        found=plural(lines, "line"),
+        hint="paste the whole exception, with the lines before its stack trace",
+    )
+
+
+def _explained_lines(name: str, lines: Iterable[str]) -> _Source:
+    count = 0
+
+    def counted() -> Iterator[str]:
+        nonlocal count
+        for line in lines:
+            count += 1
+            yield line
+
+    found = read_messages(counted())
+    return _Source(name, count, found)
 
 
 @contextlib.contextmanager
@@ -219,7 +286,7 @@ def _opened(file: str) -> Iterator[IO[str]]:
         raise StorageError("cannot read the file", file=file, found=error.strerror) from error
 
 
-def _explained(one: ExplainedMessage, directory: str | None) -> ExplainedText:
+def _explained(one: ExplainedMessage, directory: str | None, source: str | Absent) -> ExplainedText:
     known = one.known
     return ExplainedText(
         message=one.word,
@@ -237,4 +304,5 @@ def _explained(one: ExplainedMessage, directory: str | None) -> ExplainedText:
         releases=list(one.releases),
         others=list(one.others),
         text=one.sample,
+        source=source,
     )

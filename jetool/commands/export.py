@@ -7,11 +7,13 @@ from typing import Annotated, Final, NamedTuple
 import click
 
 from engine.fields import Bool, Choices, FieldName, Int, SizeBytes, Text, record
-from jetool.frame import exits, params
+from engine.rescue.points import Point, spell_point
+from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.decode_option import decode_option, decoding_for
-from jetool.frame.environments import READ_EXITS, open_to_read, reading_code
-from jetool.frame.options import Run
+from jetool.frame.defaults.only_database import chosen_database, database_option
+from jetool.frame.environments import READ_EXITS, as_of_option, open_to_read, reading_code
+from jetool.frame.options import RenamedOption, Run
 
 FORMS: Final = ("parquet", "csv", "json", "orc")
 
@@ -35,10 +37,11 @@ class ExportResult(NamedTuple):
     outputs=lambda: Outputs("document", (ExportResult,)),
     features=("fields", "progress", "keys", "jobs", "cache", "spark"),
     examples=(
-        ("As Parquet, keys and data as bytes", "jetool export /data/env --db orders --to /tmp/orders --as parquet"),
+        ("As Parquet, keys and data as bytes", "jetool export /data/env --db orders --out /tmp/orders --as parquet"),
+        ("As it was an hour ago", "jetool export /data/env --db orders --out /tmp/then --as csv --as-of time:-1h"),
         (
             "As CSV with readable text",
-            "jetool export /data/env --db orders --to orders.csv --as csv --key-format tuple-long --data-format utf8",
+            "jetool export /data/env --db orders --out orders.csv --as csv --key-format tuple-long --data-format utf8",
         ),
     ),
     exits={
@@ -51,12 +54,30 @@ class ExportResult(NamedTuple):
     },
 )
 @environment
-@click.option("-s", "--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
-@click.option("--to", "to", required=True, metavar="DIR", help="A new directory, or a URL that Spark writes to.")
+@database_option
+@click.option(
+    "--out",
+    "to",
+    cls=RenamedOption,
+    old=("--to",),
+    required=True,
+    metavar="DIR",
+    help="A new directory, or a URL that Spark writes to.",
+)
 @click.option("--as", "kind", required=True, type=click.Choice(FORMS), help="The format.")
 @click.option("--partitions", type=click.IntRange(1, 100_000), metavar="N", help="Number of files.  [default: by size]")
+@as_of_option
 @decode_option
-def export(run: Run, env: str, name: str, to: str, kind: str, partitions: int | None, decode: str | None) -> int:
+def export(
+    run: Run,
+    env: str,
+    name: str | None,
+    to: str,
+    kind: str,
+    partitions: int | None,
+    as_of: Point | None,
+    decode: str | None,
+) -> int:
     """Write every record of a database to files, on Spark, in key order from file to file.
 
     Columns are key and data. Parquet and ORC hold bytes, CSV and JSON hold hex. A column with another format than hex
@@ -72,7 +93,8 @@ def export(run: Run, env: str, name: str, to: str, kind: str, partitions: int | 
     if "://" not in to:
         # Refuse an existing directory before Spark starts; Spark itself checks a URL.
         require_new(to)
-    with open_to_read(run, env) as found:
+    with open_to_read(run, env, as_of) as found:
+        name = chosen_database(run, env, name, found.database_names())
         # Open the database once, so that a wrong name fails here with a clear message, not in a Spark job.
         found.open_database(name).close()
         code, unseen = reading_code(found), found.unseen
@@ -80,7 +102,18 @@ def export(run: Run, env: str, name: str, to: str, kind: str, partitions: int | 
         wanted = decode if decoding_for(run, found, decode) is not None else None
     columns = Columns(run.out.style.key_format, run.out.style.data_format)
     with session(run) as spark:
-        done = run_export(spark, env, name, to, kind, columns, wanted, partitions=partitions, listener=run.listener)
+        done = run_export(
+            spark,
+            env,
+            name,
+            to,
+            kind,
+            columns,
+            wanted,
+            partitions=partitions,
+            point=None if as_of is None else spell_point(as_of),
+            listener=run.listener,
+        )
     run.out.document(
         ExportResult(
             db=name,

@@ -11,6 +11,7 @@ from engine.tree.keys import UnknownOrderError
 from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.decode_option import decode_option, decoded_shape, decoding_for
+from jetool.frame.defaults.only_database import chosen_database, database_option
 from jetool.frame.environments import READ_EXITS, as_of_option, open_to_read, reading_code
 from jetool.frame.options import Run
 from jetool.frame.record_output import PrintedRecord, TableEnd, completeness, printed
@@ -36,16 +37,18 @@ from jetool.frame.record_output import PrintedRecord, TableEnd, completeness, pr
 )
 @environment
 @click.argument("key", type=params.KEY, help="The key: text, or 0x and hex; --key-format reads other forms.")
-@click.option("-s", "--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
+@database_option
 @as_of_option
 @decode_option
-def get(run: Run, env: str, key: bytes, name: str, as_of: Point | None, decode: str | None) -> int:
+def get(run: Run, env: str, key: bytes, name: str | None, as_of: Point | None, decode: str | None) -> int:
     """Print the record of KEY; in a database with sorted duplicates, all its data items.
 
     The record is the one that recovery would leave; recovery runs in memory. Nothing is created or changed.
     """
-    with open_to_read(run, env, as_of) as found, found.open_database(name) as db:
-        records = _find(db, key)
+    with open_to_read(run, env, as_of) as found:
+        name = chosen_database(run, env, name, found.database_names())
+        with found.open_database(name) as db:
+            records = _find(db, key)
         decoding = decoding_for(run, found, decode)
     if not records:
         shown = params.key_as_typed(key)

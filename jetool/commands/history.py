@@ -8,7 +8,7 @@ from typing import Annotated, NamedTuple
 import click
 
 from engine.contents.base import unknown
-from engine.errors import NotFoundError
+from engine.errors import DamageError, NotFoundError, RefusedError, StorageError, UnsupportedError, UsageError
 from engine.fields import ABSENT, Absent, Bool, Choices, Data, Int, Json, Key, Like, Lsn, Text, Time, Vlsn, record
 from engine.format.entry.ln import LN
 from engine.inspect.contents import DecodingPlan
@@ -19,6 +19,8 @@ from engine.storage.disk import DiskStorage
 from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.decode_option import DecodedFields, decode_option, decoded, decoded_shape, decoding_for_log
+from jetool.frame.defaults.only_database import chosen_database
+from jetool.frame.environments import open_to_read
 from jetool.frame.kinds import require_je
 from jetool.frame.log_damage import LOG_EXITS, report_damage
 from jetool.frame.options import Run
@@ -73,15 +75,17 @@ class HistorySummary(NamedTuple):
     "-s",
     "--db",
     "name",
-    required=True,
     type=params.DATABASE,
     metavar="NAME|ID",
-    help="The database by name, or by id (id:7, or 7 unless a database is named 7), also after its removal.",
+    help="The database by name, or by id (id:7, or 7 unless a database is named 7), also after its removal.  "
+    "[default: the only one]",
 )
 @click.option("--reverse", is_flag=True, help="Newest first.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Print N versions at most.")
 @decode_option
-def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int | None, decode: str | None) -> int:
+def history(
+    run: Run, env: str, key: bytes, name: str | None, reverse: bool, limit: int | None, decode: str | None
+) -> int:
     """Print all versions of KEY in the log, each with the fate of its transaction.
 
     The whole log is read, and reading continues after damage. Versions in files that the cleaner deleted are not
@@ -91,6 +95,8 @@ def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int
     storage = DiskStorage(env)
     require_je(storage)
     files = list_log_files(storage)
+    if name is None:
+        name = chosen_database(run, env, None, _databases(run, env))
     found, fates = read_history(storage, files, (name,), key, run.jobs, run.listener)
     if not found:
         raise NotFoundError(
@@ -108,6 +114,20 @@ def history(run: Run, env: str, key: bytes, name: str, reverse: bool, limit: int
             stream.row(row)
         stream.end(HistorySummary(versions=len(rows), committed=committed, printed=len(printed)))
     return report_damage(run, env, fates.damages)
+
+
+def _databases(run: Run, env: str) -> list[str]:
+    """Names of the databases. UsageError if the environment cannot be recovered: only its log can be read then."""
+    try:
+        with open_to_read(run, env) as found:
+            return found.database_names()
+    except (DamageError, RefusedError, StorageError, UnsupportedError) as error:
+        raise UsageError(
+            "the databases cannot be listed without recovery, so name one with --db",
+            file=env,
+            found=error.what,
+            hint="--db NAME or --db ID; jetool dump-log prints the log with the ids",
+        ) from error
 
 
 def _version(decoding: DecodingPlan | None, fates: LogFates, entry: LogEntry, found: LN) -> VersionRow:

@@ -19,7 +19,7 @@ from engine.verdict import CheckVerdict
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.kinds import require_je
-from jetool.frame.options import Run
+from jetool.frame.options import RenamedOption, Run
 from jetool.output.shape import Style, to_text
 from jetool.output.verdicts import VerdictFields
 
@@ -90,7 +90,7 @@ class MissingSummary(NamedTuple):
 
 def _check(run: Run, *, repair: bool, to: str | None, **__: object) -> None:
     if repair != (to is not None):
-        raise UsageError("--repair and --to belong together", hint="--repair --to COPY makes a copy that opens")
+        raise UsageError("--repair and --out belong together", hint="--repair --out COPY makes a copy that opens")
     if run.dry_run and not repair:
         raise UsageError("--dry-run is for --repair", hint="without it nothing is written")
 
@@ -118,7 +118,7 @@ def _line(rec: str, row: Row, style: Style) -> str:
     examples=(
         ("Missing files, and the data lost with them", "jetool missing /data/env"),
         ("The keys, for a script", "jetool missing /data/env --format ndjson --key-format hex"),
-        ("A copy that opens without the missing files", "jetool missing /data/env --repair --to /data/env2"),
+        ("A copy that opens without the missing files", "jetool missing /data/env --repair --out /data/env2"),
     ),
     exits={
         exits.DONE: "nothing is missing: all absent files were cleaned",
@@ -132,7 +132,15 @@ def _line(rec: str, row: Row, style: Style) -> str:
 )
 @environment
 @click.option("--repair", is_flag=True, help="Create a copy of everything that is left, as jetool salvage does.")
-@click.option("--to", metavar="COPY", type=click.Path(), help="With --repair: a new directory; COPY/env opens.")
+@click.option(
+    "--out",
+    "to",
+    cls=RenamedOption,
+    old=("--to",),
+    metavar="COPY",
+    type=click.Path(),
+    help="With --repair: a new directory; COPY/env opens.",
+)
 @click.option("-n", "--dry-run", is_flag=True, help="With --repair: print the result, and write nothing.")
 def missing(run: Run, env: str, repair: bool, to: str | None) -> int:
     """List log files that are missing or cut short, whether they are needed, and what only they held.
@@ -159,7 +167,7 @@ def missing(run: Run, env: str, repair: bool, to: str | None) -> int:
             # A refusal already names its file.
             file=env if report.walked else None,
             consequence="what they wrote was not looked at" if report.walked else "the trees are as the log has them",
-            hint=f"jetool salvage {env} --to DIR saves what is legible",
+            hint=f"jetool salvage {env} --out DIR saves what is legible",
         )
     found = exits.FINDINGS if wrong else exits.DONE
     # A file that is there may be damaged: only its end is looked at.
@@ -248,9 +256,9 @@ def _summary(
     elif to is not None:
         next_command = f"restore the files from a backup: no environment could be made; {to} has what is legible"
     elif report.problem and not (counts[MISSING] or counts[CUT] or counts[UNKNOWN]):
-        next_command = f"jetool salvage {env} --to DIR"
+        next_command = f"jetool salvage {env} --out DIR"
     elif counts[MISSING] or counts[CUT] or report.problem:
-        next_command = f"restore the files from a backup, or: jetool missing {env} --repair --to COPY"
+        next_command = f"restore the files from a backup, or: jetool missing {env} --repair --out COPY"
     keys = [key for key in report.keys if not key.internal]
     subtrees = [one for one in report.subtrees if not one.internal]
     return MissingSummary(

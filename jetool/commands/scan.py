@@ -9,9 +9,10 @@ from engine.rescue.points import Point
 from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.decode_option import decode_option, decoding_for
+from jetool.frame.defaults.only_database import chosen_database, database_option
 from jetool.frame.environments import READ_EXITS, as_of_option, open_to_read, reading_code, require_byte_order
 from jetool.frame.options import Run
-from jetool.frame.record_output import PrintedRecord, ScanSummary, end_of_range, print_range
+from jetool.frame.record_output import PrintedRecord, ScanSummary, end_of_range, note_prefix, print_range
 
 
 def _check(_: Run, *, first: bytes | None, last: bytes | None, prefix: bytes | None, **__: object) -> None:
@@ -39,7 +40,7 @@ def _check(_: Run, *, first: bytes | None, last: bytes | None, prefix: bytes | N
     exits={exits.DONE: "the range was read; it may be empty", **READ_EXITS},
 )
 @environment
-@click.option("-s", "--db", "name", required=True, type=params.DATABASE, metavar="NAME", help="The database.")
+@database_option
 @click.option("--from", "first", type=params.KEY, help="The first key (inclusive).")
 @click.option("--to", "last", type=params.KEY, help="The last key (inclusive).")
 @click.option("--prefix", type=params.KEY, help="Only keys with this prefix; not with --from or --to.")
@@ -50,7 +51,7 @@ def _check(_: Run, *, first: bytes | None, last: bytes | None, prefix: bytes | N
 def scan(
     run: Run,
     env: str,
-    name: str,
+    name: str | None,
     first: bytes | None,
     last: bytes | None,
     prefix: bytes | None,
@@ -64,9 +65,12 @@ def scan(
     The records are those that recovery would leave; recovery runs in memory. Nothing is created or changed.
     """
     end = end_of_range(last)
-    with open_to_read(run, env, as_of) as found, found.open_database(name) as db:
-        require_byte_order(db, {"from": first, "to": last, "prefix": prefix})
-        decoding = decoding_for(run, found, decode)
-        records = db.items(first, end, prefix=prefix, reverse=reverse)
-        print_range(run, records, limit, found.unseen, db=name, decoding=decoding)
+    with open_to_read(run, env, as_of) as found:
+        name = chosen_database(run, env, name, found.database_names())
+        with found.open_database(name) as db:
+            require_byte_order(db, {"from": first, "to": last, "prefix": prefix})
+            decoding = decoding_for(run, found, decode)
+            records = db.items(first, end, prefix=prefix, reverse=reverse)
+            if not print_range(run, records, limit, found.unseen, db=name, decoding=decoding) and prefix is not None:
+                note_prefix(run, env, prefix)
     return reading_code(found)

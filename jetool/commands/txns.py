@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import click
 
+from engine.errors import UsageError
 from engine.events import Progress
 from engine.fields import Bool, Choices, Int, Lsn, Row, SizeBytes, Text, Time, record, shape_of
 from engine.format.entry.txn_end import Prepare
@@ -74,14 +75,21 @@ def _outputs() -> Outputs:
     return Outputs("stream", (TxnRow, derby.DerbyTxn), of_je._replace(fields=tuple(fields)))
 
 
+def _check(_: Run, *, limit: int | None, tail: int | None, **__: object) -> None:
+    if limit is not None and tail is not None:
+        raise UsageError("--tail and --limit exclude each other", hint="leave one of them out")
+
+
 @command(
     "txns",
     outputs=_outputs,
     features=("fields", "progress", "times", "jobs"),
     examples=(
         ("What would recovery undo", "jetool txns /data/env --fate open"),
+        ("The last ten transactions, newest first", "jetool txns /data/env --tail 10 --reverse"),
         ("What committed in the last quarter of an hour", "jetool txns /data/env --fate committed --since -15m"),
     ),
+    check=_check,
     exits=LOG_EXITS,
 )
 @environment
@@ -90,6 +98,8 @@ def _outputs() -> Outputs:
 @click.option("--since", type=params.TIME, help="Only transactions that ended since TIME.")
 @click.option("--until", type=params.TIME, help="Only transactions that ended until TIME.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Print N transactions at most.")
+@click.option("--tail", type=click.IntRange(1), metavar="N", help="The last N transactions.")
+@click.option("--reverse", is_flag=True, help="Newest first.")
 def txns(
     run: Run,
     env: str,
@@ -98,23 +108,30 @@ def txns(
     since: int | None,
     until: int | None,
     limit: int | None,
+    tail: int | None,
+    reverse: bool,
 ) -> int:
     """Print the fate of every transaction in the log: committed, aborted, open, prepared, rolled back.
 
-    The whole log is read, and reading continues after damage. Records in files that the cleaner deleted are not
-    counted: such a transaction shows fewer records than it wrote. For a Derby database, transactions whose end lies
-    after the end of the log are marked, because recovery does not see it. Nothing is created or changed; a running
-    environment can be read.
+    Transactions come in the order of their first records. The whole log is read, and reading continues after damage.
+    Records in files that the cleaner deleted are not counted: such a transaction shows fewer records than it wrote. For
+    a Derby database, transactions whose end lies after the end of the log are marked, because recovery does not see it.
+    Nothing is created or changed; a running environment can be read.
     """
     storage = DiskStorage(env)
     found = read_fates(storage, list_log_files(storage), run.listener)
     wanted = _Wanted(fates, ids, since, until)
     transactions = found.txns
     chosen: Sequence[int] = range(len(transactions))
+    if reverse or tail is not None:
+        chosen = chosen[::-1]
+    most = limit if tail is None else tail
     if wanted != _Wanted((), (), None, None):
         # Filters use the columns of the table.
-        chosen = array("q", islice((row for row in chosen if wanted.fits(transactions, row)), limit))
-    chosen = chosen[:limit]
+        chosen = array("q", islice((row for row in chosen if wanted.fits(transactions, row)), most))
+    chosen = chosen[:most]
+    if tail is not None and not reverse:
+        chosen = chosen[::-1]
     with run.out.stream(TxnRow) as stream:
         sample: list[tuple[str, Row]] = []
         if run.out.style.width is not None:
@@ -180,7 +197,7 @@ def _columns(transactions: Transactions, rows: Sequence[int]) -> dict[str, Seque
     table, prepares, taken_back = transactions.table, transactions.prepares, transactions.rolled_back
 
     def column(packed: PackedInts) -> list[int]:
-        if isinstance(rows, range):
+        if isinstance(rows, range) and rows.step == 1:
             return packed.between(rows.start, rows.stop)
         return [packed.get(row) for row in rows]
 

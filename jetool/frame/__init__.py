@@ -9,6 +9,7 @@ Also here:
 
 * ``crash_report``: the report file of an internal error
 * ``decode_option``: the option ``--decode``, which prints decoded records
+* ``defaults``: what is used when an argument is left out
 * ``interrupted``: how the next command handles an interrupted repair
 * ``log_damage``: warnings about damage, for commands that read the whole log
 * ``manual``: the pages of man5 and man7

@@ -48,12 +48,14 @@ class Outputs(NamedTuple):
         summary: the class of the summary, for streams and findings, and for tables whose summary is more than the
             count.
         derby: the classes that are printed only for a Derby database.
+        several: the classes of a row and of the summary if the command is given several environments.
     """
 
     form: str
     records: tuple[Shaped, ...] = ()
     summary: Shaped | None = None
     derby: tuple[Shaped, ...] = ()
+    several: tuple[Shaped, Shaped] | None = None
 
 
 class Command(click.Command):
@@ -72,6 +74,8 @@ class Command(click.Command):
         names_end: whether its result states the end of the log.
         any_directory: whether the command itself looks at what a directory is.
         home: returns the directory of the environment, which ENV names or contains.
+        several: runs the command on several environments (parameter ``more``); None if it takes only one. It gets a
+            function that runs the command on one of them.
     """
 
     formats: tuple[str, ...] = ()
@@ -84,6 +88,7 @@ class Command(click.Command):
     names_end: bool = False
     any_directory: bool = False
     home: Callable[[str], str] = str
+    several: Callable[[Run, Sequence[str], Callable[[Run, str], int]], int] | None = None
 
     def get_short_help_str(self, limit: int = 45) -> str:
         """The whole first sentence, uncut, since the list of commands wraps long texts."""
@@ -136,6 +141,9 @@ class Command(click.Command):
         # The variable applies only if ENV is missing; a given directory takes precedence.
         if home is None and given < needed:
             home = os.environ.get(_HOME) or None
+        # Only a command that reads guesses the current directory. A path is not the word that is left.
+        if home is None and given < needed and not self.writes and not any(os.sep in word for word in args):
+            home = self._current()
         if home is None and not given:
             raise click.UsageError(f"no environment: name a directory, or use -h DIR or {_HOME}", ctx)
         if home is None:
@@ -144,6 +152,12 @@ class Command(click.Command):
             raise click.UsageError("the environment is given twice, as an argument and by -h", ctx)
         # A directory called ``-x`` must not be read as an option.
         return [home if not home.startswith("-") else f"./{home}", *args]
+
+    def _current(self) -> str | None:
+        """The current directory, if it is an environment."""
+        from jetool.frame import kinds
+
+        return os.curdir if kinds.is_environment(self.home(os.curdir)) else None
 
     def _probe(self, ctx: click.Context, args: list[str]) -> tuple[str | None, int]:
         """The value of ``-h``, and the number of arguments that are not options."""
@@ -160,17 +174,18 @@ class Command(click.Command):
         values = {name: value for name, value in ctx.params.items() if name != "home"}
         run, target = options.take(values, self.formats)
         try:
+            self._find_environments(run, values, first=True)
             # Cheap checks first, before the environment is read.
             if self.check is not None:
                 self.check(run, **values)
-            serve = self._serving(values)
+            work = self._work(values)
+            self._find_environments(run, values, first=False)
             # Report problems with the output before anything is changed.
             if self.writes:
                 self._require_fields(run, values)
                 _require_places(run, values)
             target.open()
-            with self._after_interruption(run, values), self._moving_tail_named(run, values):
-                code = serve(run, **values)
+            code = work(run)
             # Erase the bar first, or it would overwrite later output on standard error.
             run.listener.close()
             target.commit()
@@ -179,6 +194,47 @@ class Command(click.Command):
             target.abandon()
             raise
         return int(code)
+
+    def _find_environments(self, run: Run, values: dict[str, Any], *, first: bool) -> None:
+        """Replace directories by the only environment below each, if the command only reads: ENV, or all others."""
+        if self.writes or self.any_directory:
+            return
+        for param in self.params:
+            value = values.get(param.name or "")
+            # A command for several environments judges each directory by itself.
+            if param.type is not params.DIRECTORY or not value or (param.name == "env") != first:
+                continue
+            if self.several is not None and values.get("more"):
+                continue
+            found = [self._environment(run, one) for one in ([value] if isinstance(value, str) else value)]
+            values[str(param.name)] = found[0] if isinstance(value, str) else tuple(found)
+
+    def _environment(self, run: Run, directory: str) -> str:
+        from jetool.frame import kinds
+
+        # ``home``: some commands know the layout of an application, and read more than the environment.
+        if kinds.is_environment(self.home(directory)):
+            return directory
+        from jetool.frame.defaults.environment_below import environment_below
+
+        return environment_below(run, directory)
+
+    def _work(self, values: dict[str, Any]) -> Callable[[Run], int]:
+        """The function that runs the command on its environments; errors as ``_serving``."""
+        several, more = self.several, values.pop("more", ()) if self.several is not None else ()
+
+        def serve_one(run: Run, env: str) -> int:
+            return self._work({**values, "env": self._environment(run, env)})(run)
+
+        if several is not None and more:
+            return lambda run: several(run, (values["env"], *more), serve_one)
+        serve = self._serving(values)
+
+        def serve_it(run: Run) -> int:
+            with self._after_interruption(run, values), self._moving_tail_named(run, values):
+                return int(serve(run, **values))
+
+        return serve_it
 
     def _require_fields(self, run: Run, values: Mapping[str, Any]) -> None:
         """Refuse wrong names in ``--fields`` before doing anything. UsageError."""
@@ -332,6 +388,7 @@ def command(
     writes: bool = False,
     names_end: bool = False,
     any_directory: bool = False,
+    several: Callable[[Run, Sequence[str], Callable[[Run, str], int]], int] | None = None,
 ) -> Callable[[Callable[Concatenate[Run, P], int]], Command]:
     """Turn a function into a command. Put this decorator above the function's own options.
 
@@ -348,6 +405,7 @@ def command(
         writes: whether it changes an environment although it lacks the feature ``write``.
         names_end: whether its result states the end of the log, so that no message about a growing log is needed.
         any_directory: whether it takes directories of any kind, and looks itself at what each is.
+        several: runs the command on several environments, if it takes these.
 
     Returns:
         A decorator. The function gets a ``Run`` and its own parameters, and returns the exit code.
@@ -360,6 +418,11 @@ def command(
         made.exits, made.outputs, made.kind_option = dict(exits), outputs, kind_option
         made.check, made.writes, made.names_end = check, writes or "write" in features, names_end
         made.any_directory = any_directory
+        if several is not None:
+            made.several = several
+            about = "Further environments."
+            more = click.Argument(["more"], metavar="[ENV]...", nargs=-1, type=params.DIRECTORY, help=about)
+            made.params.insert(1 + next(at for at, one in enumerate(made.params) if one.name == "env"), more)
         if isinstance(parent, CommandGroup):
             made.home = parent.home
         if parent is not None:

@@ -227,7 +227,7 @@ def warn_of_tail(run: Run, env: str, tail: Tail) -> None:
         file=f"{env}/{tail.last_file.path}",
         lsn=format_lsn(tail.end_lsn),
         consequence=f"{plural(tail.given_up_bytes, 'byte')} after it not seen{lost}",
-        hint=f"jetool verify --tail {env}",
+        hint=f"jetool verify --end {env}",
     )
 
 

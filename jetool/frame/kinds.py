@@ -12,7 +12,7 @@ from typing import Final
 
 import click
 
-from engine.errors import NotFoundError, UsageError, plural
+from engine.errors import JetoolError, NotFoundError, UsageError, plural
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 
@@ -52,6 +52,18 @@ def kind_of(storage: Storage) -> str:
     if not is_je and not is_derby:
         raise _neither(storage, names)
     return DERBY if is_derby else JE
+
+
+def is_environment(directory: str) -> bool:
+    """Whether a directory is a JE environment or a Derby database."""
+    try:
+        kind_of(DiskStorage(directory))
+    except NotFoundError:
+        return False
+    except (JetoolError, OSError):
+        # Both kinds, or unreadable: the command has an error for it.
+        return True
+    return True
 
 
 def is_derby(directory: str) -> bool:

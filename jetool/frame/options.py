@@ -83,6 +83,27 @@ class FormatType(click.ParamType[str]):
         return [CompletionItem(name) for name in self.formats if name.startswith(incomplete)]
 
 
+class RenamedOption(click.Option):
+    """An option with a new name. Its old spellings still work; help and completion show only the new one.
+
+    Arguments:
+        old: the old spellings.
+    """
+
+    def __init__(self, *args: Any, old: Sequence[str], **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        self.old = tuple(old)
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:
+        """Let the parser accept the old spellings too."""
+        shown = self.opts
+        self.opts = [*shown, *self.old]
+        try:
+            super().add_to_parser(parser, ctx)
+        finally:
+            self.opts = shown
+
+
 class Unread(click.ParamType[str]):
     """The type of a leading option: values stay as written; help and completion come from the real type.
 

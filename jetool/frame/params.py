@@ -117,9 +117,14 @@ def key_as_typed(key: bytes) -> str:
     """
     from engine.inspect.key_formats import show
 
-    style = given(click.get_current_context(silent=True), KEY.option) or "utf8"
+    style = given_key_format()
     shown = show(key, style)
     return f"0x{shown}" if style == "hex" else shown
+
+
+def given_key_format() -> str:
+    """The format in which keys are typed."""
+    return given(click.get_current_context(silent=True), KEY.option) or "utf8"
 
 
 class SizeType(click.ParamType[int]):

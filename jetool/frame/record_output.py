@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -24,6 +25,7 @@ from engine.fields import (
     record,
     row_of,
 )
+from jetool.frame import params
 from jetool.frame.decode_option import DecodedFields, decoded, decoded_line, decoded_shape
 from jetool.frame.options import Run
 from jetool.output.base import OutputStream
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from engine.inspect.contents import DecodingPlan
 
 _BATCH: Final = 512
+# Formats of keys in which a text stands for itself.
+_TEXTS: Final = ("utf8", "text")
 
 
 @record("record")
@@ -154,8 +158,8 @@ def print_range(
     *,
     db: str = "",
     decoding: DecodingPlan | None = None,
-) -> None:
-    """Print records up to a limit, and a summary that states whether those were all.
+) -> int:
+    """Print records up to a limit, and a summary that states whether those were all; returns their number.
 
     Arguments:
         unseen: the part of the log that was not read, so that records may be missing.
@@ -168,6 +172,22 @@ def print_range(
         left_out = limit is not None and count >= limit and next(records, None) is not None
         reason = unseen or ("--limit left some out" if left_out else None)
         stream.end(ScanSummary(records=count, complete=reason is None, reason=reason))
+    return count
+
+
+def note_prefix(run: Run, env: str, prefix: bytes) -> None:
+    """State how a prefix was taken with which no key begins: digits of hex without ``0x`` are a text."""
+    from engine.inspect.key_formats import show
+
+    style = params.given_key_format()
+    text = show(prefix, style)
+    digits = prefix.decode("ascii", "replace")
+    is_hex = style in _TEXTS and not len(digits) % 2 and re.fullmatch("[0-9a-fA-F]+", digits) is not None
+    run.messages.notice(
+        f"no key begins with the bytes 0x{prefix.hex()}" + (f", the text {text!r}" if style in _TEXTS else ""),
+        file=env,
+        hint=f"--prefix 0x{digits} takes it as hex" if is_hex else "jetool scan without --prefix shows the keys",
+    )
 
 
 def print_dump(
@@ -178,9 +198,11 @@ def print_dump(
     duplicates: bool,
     printable: bool,
     unseen: str | None = None,
-) -> None:
-    """Print the records of a database, and their number; ``unseen`` as for ``print_range``."""
+    decoding: DecodingPlan | None = None,
+) -> int:
+    """Print the records of a database, and their number, which is returned. Other arguments as for ``print_range``."""
     encoder = JeDumpEncoder(duplicates=duplicates, printable=printable) if run.out.format == "je" else None
-    with run.out.stream(decoded_shape(PrintedRecord, None), encoder=encoder) as stream:
-        count = write_records(stream, records, listener=run.listener)
+    with run.out.stream(decoded_shape(PrintedRecord, decoding), encoder=encoder) as stream:
+        count = write_records(stream, records, name, decoding, run.listener)
         stream.end(DumpEnd(db=name, duplicates=duplicates, records=count, complete=unseen is None, reason=unseen))
+    return count

@@ -75,6 +75,7 @@ def of(name: str, command: Command) -> dict[str, Any] | None:
     # Every line has ``rec``, which distinguishes lines of several shapes.
     lines = [record_schema(one, with_rec=True) for one in outputs.records]
     lines.append(record_schema(outputs.summary or Count, with_rec=True))
+    lines += [record_schema(one, with_rec=True) for one in outputs.several or ()]
     return {
         "$schema": DRAFT,
         "title": f"jetool {name}",
@@ -94,6 +95,10 @@ def _value(outputs: Outputs) -> dict[str, Any]:
         # Use ``anyOf`` instead of ``oneOf``: a record without ``rec`` can match several schemas, since further keys are
         # allowed.
         return {"anyOf": documents} if len(documents) > 1 else documents[0]
+    if outputs.several is not None:
+        rows, summary = outputs.several
+        alone = outputs._replace(several=None)
+        return {"anyOf": [_value(alone), _value(Outputs("stream", (rows,), summary))]}
     key = "findings" if outputs.form == "findings" else "records"
     # Rows of a table have one shape, so ``rec`` would be redundant.
     records = [record_schema(one, with_rec=outputs.form != "table") for one in outputs.records]

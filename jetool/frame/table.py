@@ -45,7 +45,7 @@ COMMANDS: Final = (
     CommandRow("info", "Look", "info.command", "Files, versions, last checkpoint, recovery work ahead, lock holder"),
     CommandRow("dbs", "Look", "dbs", "Databases: names, ids, flags, record counts"),
     CommandRow("scan", "Look", "scan", "Print records by range or prefix"),
-    CommandRow("dump", "Look", "dump", "Print a whole database, in the format of DbDump or as rows"),
+    CommandRow("dump", "Look", "dump.command", "Print a whole database, in the format of DbDump or as rows"),
     CommandRow("export", "Look", "export", "Export a whole database as Parquet, CSV, JSON or ORC, with Spark"),
     CommandRow("dump-log", "Look", "dump_log.command", "Print the log, entry by entry", ("print-log",)),
     CommandRow("txns", "Look", "txns", "The fate of every transaction in the log"),

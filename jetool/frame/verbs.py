@@ -63,13 +63,26 @@ class Verbs(Protocol):
     def delete(self, run: Run, /, *, env: str, key: bytes, name: str, data: bytes | None) -> int:
         """Delete one record."""
 
-    def dump(self, run: Run, /, *, env: str, name: str, printable: bool, as_of: Point | None) -> int:
+    def dump(
+        self,
+        run: Run,
+        /,
+        *,
+        env: str,
+        name: str | None,
+        printable: bool,
+        directory: str | None,
+        as_of: Point | None,
+        decode: str | None,
+    ) -> int:
         """Print a whole database."""
 
     def dump_log(self, run: Run, /, *, env: str, **options: Any) -> int:
         """Print the log."""
 
-    def get(self, run: Run, /, *, env: str, key: bytes, name: str, as_of: Point | None, decode: str | None) -> int:
+    def get(
+        self, run: Run, /, *, env: str, key: bytes, name: str | None, as_of: Point | None, decode: str | None
+    ) -> int:
         """Print the record of a key."""
 
     def info(self, run: Run, /, *, env: str, quick: bool, html: str | None, stats: bool) -> int:
@@ -103,7 +116,7 @@ class Verbs(Protocol):
         /,
         *,
         env: str,
-        name: str,
+        name: str | None,
         first: bytes | None,
         last: bytes | None,
         prefix: bytes | None,
@@ -125,6 +138,8 @@ class Verbs(Protocol):
         since: int | None,
         until: int | None,
         limit: int | None,
+        tail: int | None,
+        reverse: bool,
     ) -> int:
         """Print what became of every transaction."""
 

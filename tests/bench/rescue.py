@@ -53,9 +53,9 @@ class Line(NamedTuple):
 
 LINES: Final = (
     Line("verify --refs ENV"),
-    Line("salvage BAD --to OUT -n", least_rate=40),
-    Line("salvage BAD --to OUT --as je", least_rate=40),
-    Line("salvage BAD --to OUT", least_rate=40),
+    Line("salvage BAD --out OUT -n", least_rate=40),
+    Line("salvage BAD --out OUT --as je", least_rate=40),
+    Line("salvage BAD --out OUT", least_rate=40),
     Line("missing ENV", most_refs=1.5),
     Line("dbs ENV --as-of commits:-100", most_refs=1.5),
     Line("space ENV", most_s=_SPACE_START_S, s_per_gb=0.3),

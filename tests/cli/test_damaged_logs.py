@@ -100,7 +100,7 @@ def test_a_file_that_lost_its_end_can_be_salvaged(name: str, tmp_path: Path) -> 
     error = run("recover", env, "-n", "--json").error()
     assert error["exit_code"] == 7
     assert error["what"] == "a log file has lost entries at its end"
-    assert f"jetool salvage {env} --to NEW" in error["hint"]
+    assert f"jetool salvage {env} --out NEW" in error["hint"]
     assert run("info", env).code in (0, 1)
     assert run("salvage", env, "--to", tmp_path / "saved", "--as", "je").code in (0, 1, 6)
 

@@ -271,7 +271,7 @@ def test_stats(five: Path, by: str) -> None:
     "options",
     [
         ["--vlsn", "1..2"], ["--since", "-1h"], ["--until", "2026-01-01"], ["--db", "x"], ["--key", "0x00"],
-        ["--key-prefix", "a"], ["--node", "1"], ["--provisional", "no"], ["--replicated"], ["--invisible"],
+        ["--prefix", "a"], ["--node-id", "1"], ["--provisional", "no"], ["--replicated"], ["--invisible"],
         ["--rolled-back"], ["--follow"], ["--nodes", "slots"], ["--stats=db"], ["--format", "xml"],
         ["--type", "INS_LN_TX"], ["--file", "00000001.jdb"],
     ],

@@ -50,6 +50,23 @@ def test_filters(tmp_path: Path) -> None:
     assert run("txns", database, "--fate", "lost").code == 2
 
 
+def test_order_and_number(tmp_path: Path) -> None:
+    database = extract("crash-xa-prepared", tmp_path)
+
+    def numbers(*options: str) -> list[int]:
+        return [one["transaction"] for one in run("txns", database, "--format", "ndjson", *options).lines()[:-1]]
+
+    every = numbers()
+    assert len(every) > 4
+    assert numbers("--reverse") == every[::-1]
+    assert numbers("--reverse", "--limit", "2") == every[:-3:-1]
+    assert numbers("--limit", "2") == every[:2]
+    assert numbers("--tail", "2") == every[-2:]
+    assert numbers("--tail", "2", "--reverse") == every[:-3:-1]
+    assert numbers("--tail", "1", "--fate", "prepared") == [194]
+    assert run("txns", database, "--tail", "3", "--limit", "2").code == 2
+
+
 def test_commits_behind_the_end_are_marked(tmp_path: Path) -> None:
     database = extract(FIVE, tmp_path)
     damage(database, next(case for case in damage_cases() if case["damage"].startswith("one byte changed")))

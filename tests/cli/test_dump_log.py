@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from datetime import timedelta, timezone
 from pathlib import Path
@@ -32,6 +34,7 @@ from jetool.commands.dump_log.rows import BodyView, entry_row
 from jetool.output.base import StreamLayout
 from jetool.output.jsonl import NdjsonEncoder
 from jetool.output.shape import Style
+from tests.support.children import child
 from tests.support.environments.oracle import Environment, environments
 from tests.support.harness import Result, assert_valid, run
 from tests.support.logs.ndjson import entry_json
@@ -296,6 +299,26 @@ def test_order_and_number() -> None:
     assert lsns(entries(CORRUPT, "--reverse")) == lsns(entries(CORRUPT))[::-1]
     assert dump(TXN_CRASH, "--tail", "3", "--limit", "2").code == 2
     assert dump(TXN_CRASH, "--follow", "--reverse").code == 2
+
+
+@pytest.mark.parametrize("more", [(), ("--type", "Commit")], ids=["all", "commits"])
+def test_the_last_entries_and_those_that_are_appended(tmp_path: Path, more: tuple[str, ...]) -> None:
+    """No entry is printed twice, and none is left out between the two."""
+    env = tmp_path / "env"
+    assert run("create", env, "--db", "d").code == 0
+    assert run("put", env, "a", "1", "--db", "d").code == 0
+    before = lsns(entries(env, *more))
+    words: list[str | Path] = [sys.executable, "-m", "jetool", "dump-log", env]
+    words += ["--follow", "--tail", "2", "--format", "ndjson", *more]
+    with child(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        seen = [json.loads(process.stdout.readline())["lsn"] for _ in range(2)]
+        assert seen == before[-2:]
+        assert run("put", env, "b", "2", "--db", "d").code == 0
+        after = lsns(entries(env, *more))
+        assert len(after) > len(before)
+        seen += [json.loads(process.stdout.readline())["lsn"] for _ in after[len(before) :]]
+    assert seen == after[len(before) - 2 :]
 
 
 @pytest.mark.parametrize("by", ["type", "file", "db", "txn"])

@@ -60,6 +60,27 @@ def test_filters_of_txns() -> None:
     assert [line["txn"] for line in run("txns", env, "--json", "--txn", "221").json()["records"]] == [221]
 
 
+def test_order_and_number_of_txns() -> None:
+    env = named(TXN_CRASH).path / "env"
+
+    def ids(*words: str) -> list[int]:
+        return [line["txn"] for line in run("txns", env, "--format", "ndjson", *words).lines()[:-1]]
+
+    every, committed = ids(), ids("--fate", "committed")
+    assert len(every) > 100
+    assert ids("--reverse") == every[::-1]
+    assert ids("--tail", "7") == every[-7:]
+    assert ids("--tail", "7", "--reverse") == every[:-8:-1]
+    assert ids("--reverse", "--limit", "7") == every[:-8:-1]
+    assert ids("--tail", "3", "--fate", "committed") == committed[-3:]
+    assert ids("--reverse", "--fate", "committed") == committed[::-1]
+    assert ids("--tail", "100000") == every
+    # A row that is rendered from columns holds what it holds in the other order.
+    one = run("txns", env, "--json", "--tail", "1").json()["records"]
+    assert one == run("txns", env, "--json", "--txn", str(every[-1])).json()["records"]
+    assert run("txns", env, "--tail", "3", "--limit", "2").code == 2
+
+
 def test_history_ends_with_what_get_prints() -> None:
     env = named(TXN_CRASH).path / "env"
     for record in run("scan", env, "--db", "accounts", "--json").json()["records"][:40]:

@@ -17,6 +17,7 @@ from jetool.frame import exits
 from tests.support.environments.frontends import (
     CLOCK_MS,
     Journals,
+    damage_tail,
     journals,
     json_of,
     rolled,
@@ -404,3 +405,42 @@ def test_info_names_what_it_belongs_to(healthy: Path, tmp_path: Path) -> None:
     assert "belongs_to" not in run("info", healthy / "bdb", "--quick", "--json").json()
     assert run("create", tmp_path / "env").code == 0
     assert "belongs_to" not in run("info", tmp_path / "env", "--json").json()
+
+
+def test_order_and_number_of_journals(healthy: Path) -> None:
+    def ids(*words: str) -> list[int]:
+        return [one["id"] for one in document("show", healthy, *words)["records"]]
+
+    assert ids("--reverse") == list(range(250, 0, -1))
+    assert ids("--tail", "3") == [248, 249, 250]
+    assert ids("--tail", "3", "--reverse") == ids("--reverse", "--limit", "3") == [250, 249, 248]
+    assert ids("95..105", "--tail", "10") == list(range(96, 106))
+    assert ids("95..105", "--reverse") == list(range(105, 94, -1))
+    assert ids("--tail", "1000") == list(range(1, 251))
+    assert document("show", healthy, "--tail", "3")["summary"]["complete"] is False
+    assert document("show", healthy, "--tail", "250")["summary"]["complete"] is True
+    forward = document("show", healthy, "40..60")["records"]
+    assert document("show", healthy, "40..60", "--reverse")["records"] == forward[::-1]
+    word = str(forward[3]["op"])
+    assert ids("--op", word, "--tail", "2") == ids("--op", word)[-2:]
+    assert run("journal", "show", healthy, "--tail", "1", "--limit", "1").code == 2
+
+
+def test_the_last_journals_after_a_long_hole(tmp_path: Path) -> None:
+    """A hole of any length is passed over in growing steps."""
+    far = 1 << 50
+    numbers = [*range(1, 6), *range(far, far + 700)]
+    meta = made(tmp_path / "meta", {"1": {number: value_of(1) for number in numbers}})
+    shown = [one["id"] for one in document("show", meta, "--reverse")["records"]]
+    assert shown == numbers[::-1]
+    assert [one["id"] for one in document("show", meta, "--tail", "701")["records"]] == numbers[-701:]
+
+
+def test_journals_after_damage_are_the_last(tmp_path: Path) -> None:
+    """In the opposite order these come first."""
+    meta = made(tmp_path / "meta", rolled(1, 250, 100))
+    damage_tail(meta / "bdb", "commit")
+    forward = document("show", meta)["records"]
+    assert any(not one["seen"] for one in forward)
+    assert document("show", meta, "--reverse")["records"] == forward[::-1]
+    assert document("show", meta, "--tail", "5")["records"] == forward[-5:]

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from jetool.commands.load import pipeline
-from tests.support.harness import REPOSITORY, run
+from tests.support.harness import REPOSITORY, environment, run, spawn
+from tests.support.waiting import PATIENCE_S
 
 TEXT = ("--data-format", "utf8")
 
@@ -108,3 +109,44 @@ def test_extreme_lines(tmp_path: Path) -> None:
     assert (done.code, done.json()["records"], done.json()["rejected"]) == (1, 1, 2)
     reasons = [json.loads(line)["reason"] for line in Path(done.json()["rejects"]).read_text().splitlines()]
     assert reasons == ["no JSON: a number has too many digits", "no JSON: nested too deeply"]
+
+
+@pytest.mark.parametrize("words", [("-",), ()], ids=["dash", "nothing"])
+@pytest.mark.parametrize("installed", [True, False], ids=["pyarrow", "light"])
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [("csv", "k,v\n1,a\n2,b\n1,c\n"), ("jsonl", '{"k":"1","v":"a"}\n{"k":"2","v":"b"}\n{"k":"1","v":"c"}\n')],
+)
+def test_standard_input(tmp_path: Path, words: tuple[str, ...], installed: bool, form: str, text: str) -> None:
+    """The same result as from a file, and no file is left."""
+    env, source, scratch = tmp_path / "env", tmp_path / f"a.{form}", tmp_path / "scratch"
+    source.write_text(text)
+    scratch.mkdir()
+    assert run("create", env, "--db", "d").code == 0
+    more = ("--from", form, "--db", "d", "--key", "k", "--value-format", "raw", "--json")
+    begin = [sys.executable, "-m", "jetool"]
+    if not installed:
+        patch = "import sys; from jetool.commands.load import pipeline; from jetool.frame import cli\n"
+        begin = [sys.executable, "-c", patch + "pipeline.is_installed = lambda: False; sys.exit(cli.run(sys.argv[1:]))"]
+    done = subprocess.run(
+        [*begin, "load", env, *words, *more],
+        input=text.encode(),
+        capture_output=True,
+        env=environment(TMPDIR=str(scratch)),
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert {name: json.loads(done.stdout)[name] for name in ("read", "records", "duplicates")} == {
+        "read": 3, "records": 2, "duplicates": 1,
+    }  # fmt: skip
+    assert [record["data"] for record in run("scan", env, "--json", *TEXT).json()["records"]] == ["c", "b"]
+    assert list(scratch.iterdir()) == []
+
+
+def test_standard_input_without_a_format_is_a_dump(tmp_path: Path) -> None:
+    env = tmp_path / "env"
+    assert run("create", env, "--db", "d").code == 0
+    done = spawn("load", env, "-", "--db", "d", input=b"k,v\n1,a\n")
+    assert done.returncode != 0
+    assert b"dump" in done.stderr

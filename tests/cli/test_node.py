@@ -144,10 +144,10 @@ def test_a_node_that_leads_a_group_of_je(tmp_path: Path, nodes: Processes) -> No
 def test_options_that_do_not_go_together(tmp_path: Path) -> None:
     words = ("node", "run", tmp_path / "n", "--node", "n", "--listen", "localhost:1")
     for more, said in (
-        ((), "give --join, or --master to lead a group"),
-        (("--master", "--type", "secondary"), "--master has no meaning unless --type is electable"),
-        (("--join", "h:1", "--priority", "1"), "--priority has no meaning unless --type is electable"),
-        (("--join", "h:1", "--master"), "--master has no meaning unless --type is electable"),
+        ((), "give --join, or --lead to create or lead a group"),
+        (("--lead", "--node-type", "secondary"), "--lead has no meaning unless --node-type is electable"),
+        (("--join", "h:1", "--priority", "1"), "--priority has no meaning unless --node-type is electable"),
+        (("--join", "h:1", "--master"), "--lead has no meaning unless --node-type is electable"),
         (("--join", "nobody"), "nobody"),
     ):
         result = run(*words, *more)

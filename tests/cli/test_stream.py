@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from engine.contents.journals import journal_key
 from engine.fields import named_row, shape_of
+from engine.inspect.contents import decoding_by_name
 from engine.rep.changes.transactions import RecordChange
 from jetool.commands.stream import rows
 from jetool.commands.stream.files import PART, STATE, ChangeFiles
@@ -18,6 +20,7 @@ from jetool.frame import exits
 from jetool.output.base import StreamLayout
 from jetool.output.jsonl import NdjsonEncoder
 from jetool.output.shape import PLAIN
+from tests.support.environments.frontends import value_of
 from tests.support.groups.group_double import GroupDouble
 from tests.support.groups.streamed import group, rows_of, stream
 from tests.support.groups.subscribers import forked, operations
@@ -182,7 +185,7 @@ def test_signals_end_it_in_order(group: GroupDouble, tmp_path: Path, number: int
         (("--format", "json"), exits.USAGE, "has no end"),
         (("--state", "s", "--to", "d"), exits.USAGE, "keeps its own state"),
         (("--state", "s", "--from", "t"), exits.USAGE, "given twice"),
-        (("--file-size", "5"), exits.USAGE, "are for --to"),
+        (("--file-size", "5"), exits.USAGE, "are for --out"),
         (("--group", "a|b"), exits.USAGE, "name of a group"),
         (("--from", "no-such-file"), exits.NOT_FOUND, "no such state file"),
         (("--group", "OTHER"), exits.REFUSED, "Group name mismatch"),
@@ -213,3 +216,45 @@ def test_two_runs_and_one_directory(group: GroupDouble, tmp_path: Path) -> None:
     finally:
         files.close()
     assert not (tmp_path / "d" / STATE).exists()
+
+
+def test_a_change_is_decoded() -> None:
+    plan = decoding_by_name("doris")
+    put = rows.streamed_change(RecordChange(5, "insert", -258, "1", journal_key(7), value_of(7), 0, None), -9, plan)
+    assert (put.decoded_key, put.known) == ({"id": 7}, True)
+    assert isinstance(put.decoded_data, dict)
+    gone = rows.streamed_change(RecordChange(6, "delete", -258, "1", journal_key(7), None, 0, None), -9, plan)
+    assert gone.decoded_data is None
+    # A change of a database, a range, and a record of a database without a name have nothing to decode.
+    for change in (
+        RecordChange(7, "rename_database", -258, "new", None, None, 0, "old"),
+        RecordChange(8, "discard", -258, "1", journal_key(1), journal_key(5), 0, None),
+        RecordChange(9, "insert", -258, None, journal_key(1), b"", 0, None),
+    ):
+        assert rows.streamed_change(change, -9, plan) == rows.streamed_change(change, -9)
+
+
+@pytest.mark.parametrize("form", ["ndjson", "json", "csv", "text"])
+def test_decoded_changes_in_every_format(group: GroupDouble, form: str) -> None:
+    result = stream(*IDLE, "--decode", "doris", "--format", form)
+    assert result.code == exits.DONE, result.err
+    assert b"hex" in result.out
+    if form in ("ndjson", "json"):
+        assert_valid("stream", result.out, form)
+    if form == "ndjson":
+        printed = rows_of(result.out)
+        plain = rows_of(stream(*IDLE).out)
+        added = ("decoded_key", "decoded_data", "known")
+        assert [{name: value for name, value in row.items() if name not in added} for row in printed] == plain
+        assert {row["known"] for row in printed if row.get("op") == "insert"} == {False}
+
+
+def test_decoded_changes_in_files(group: GroupDouble, tmp_path: Path) -> None:
+    assert stream(*IDLE, "--out", tmp_path / "to", "--decode", "doris").code == exits.DONE
+    written = [row for path in sorted((tmp_path / "to").glob("*.ndjson")) for row in rows_of(path.read_text())]
+    assert any("decoded_key" in row for row in written)
+    assert stream(*IDLE, "--out", tmp_path / "avro", "--file-format", "avro", "--decode", "doris").code == exits.USAGE
+    refused = stream(*IDLE, "--decode", "auto")
+    assert refused.code == exits.USAGE
+    assert "cannot recognise the application from a stream" in refused.err
+    assert not (tmp_path / "avro").exists()

@@ -153,4 +153,4 @@ def test_a_library_that_is_missing(group: GroupDouble, tmp_path: Path, monkeypat
 def test_a_format_without_files_is_refused(group: GroupDouble) -> None:
     result = stream("--file-format", PARQUET)
     assert result.code == exits.USAGE
-    assert "are for --to" in result.err
+    assert "are for --out" in result.err

@@ -61,7 +61,7 @@ def test_csv_and_json_hold_text(session: Session, env: Path, tmp_path: Path) -> 
     assert rows[66] == {"key": "66", "data": "B"}
     assert rows[34] == {"key": "34", "data": '""""'}
     assert rows[130]["data"] == ""
-    assert run("export", env, "--db", "d", "--to", tmp_path / "j", "--as", "json").code == 0
+    assert run("export", env, "--to", tmp_path / "j", "--as", "json").code == 0
     found = [
         json.loads(line) for path in (tmp_path / "j").glob("part-*.json") for line in path.read_text().splitlines()
     ]
@@ -99,3 +99,27 @@ def test_what_records_mean_stands_beside_them(session: Session, tmp_path: Path) 
     rows = [json.loads(line) for path in sorted(to.glob("*.json")) for line in path.read_text().splitlines()]
     assert [json.loads(row["decoded_key"]) for row in rows] == [{"id": number} for number in range(1, 21)]
     assert all(row["known"] for row in rows)
+
+
+def test_the_records_of_a_point(session: Session, tmp_path: Path) -> None:
+    """As ``dump --as-of`` prints them, also from a time."""
+    env = tmp_path / "env"
+    assert run("create", env, "--db", "d").code == 0
+    for number in range(4):
+        assert run("put", env, f"k{number}", "v", "--db", "d").code == 0
+    words = ("export", env, "--as", "csv", "--partitions", "1", "--key-format", "utf8")
+    points = ("commits:-2", run("txns", env, "--json", "--tail", "2").json()["records"][0]["time"])
+    for at, point in enumerate((points[0], f"time:{points[1]}")):
+        then = [
+            line["key"]
+            for line in run("dump", env, "--as-of", point, "-o", "ndjson", "--key-format", "utf8").lines()[:-1]
+        ]
+        done = run(*words, "--to", tmp_path / f"out{at}", "--as-of", point, "--json")
+        assert done.code == 0, done.err
+        assert_valid("export", done.out)
+        (file,) = (tmp_path / f"out{at}").glob("part-*")
+        assert [line.split(",")[0] for line in file.read_text().splitlines()[1:]] == then
+        assert 2 <= len(then) < 4
+        assert done.json()["records"] == len(then)
+    assert run(*words, "--to", tmp_path / "none", "--as-of", "txn:999999").code == 4
+    assert not (tmp_path / "none").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from pathlib import Path
@@ -151,3 +152,40 @@ def test_the_command(tmp_path: Path) -> None:
     piped = spawn("explain", "--json", input=text_of(BY_WORD["WEDGED"]).encode())
     assert piped.returncode == 0
     assert b"WEDGED" in piped.stdout
+
+
+def test_a_pasted_text_is_an_argument() -> None:
+    text = text_of(BY_WORD["LOG_CHECKSUM"]) + " at 0x5/0x80e"
+    pasted = run("explain", text, "--json")
+    assert pasted.code == 1
+    assert_valid("explain", pasted.out)
+    assert pasted.json()["source"] == "argument"
+    assert [one["message"] for one in pasted.json()["messages"]] == ["LOG_CHECKSUM"]
+    # The same without quotes, as the shell splits it.
+    assert run("explain", *text.split(), "--json").json()["messages"][0] == pasted.json()["messages"][0]
+
+
+@pytest.mark.parametrize("code", ["LOG_CHECKSUM", "LOG_CHECKSUM:", "XSLA7", "40XL1", "RunRecoveryException"])
+def test_a_code_alone(code: str) -> None:
+    found = run("explain", code, "--json").json()["messages"]
+    assert [(one["message"], one["known"]) for one in found] == [(code.rstrip(":"), True)]
+    assert found[0]["cause"]
+
+
+def test_several_arguments(tmp_path: Path) -> None:
+    file = tmp_path / "fe.log"
+    file.write_text("\n" + text_of(BY_WORD["DeadlockException"]))
+    done = run("explain", file, "XSLA7", "WEDGED", "--json")
+    assert_valid("explain", done.out)
+    shown = [(one["message"], one["source"], one["first_line"]) for one in done.json()["messages"]]
+    assert shown == [("DeadlockException", str(file), 2), ("XSLA7", "argument", 1), ("WEDGED", "argument", 1)]
+    assert done.json()["source"] == f"{file}, argument, argument"
+    piped = spawn("explain", "-", "XSLA7", "--json", input=text_of(BY_WORD["WEDGED"]).encode())
+    assert [one["source"] for one in json.loads(piped.stdout)["messages"]] == ["-", "argument"]
+
+
+@pytest.mark.parametrize("words", [("XSLA7", "/no/such/file"), ("./nothing",), ("nothing", "here"), ("b" * 5000,)])
+def test_an_argument_without_a_message_is_named(words: tuple[str, ...]) -> None:
+    done = run("explain", *words)
+    assert (done.code, done.out) == (4, b"")
+    assert words[-1][:20] in done.err

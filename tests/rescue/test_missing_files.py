@@ -176,7 +176,7 @@ def test_a_log_that_is_not_read_whole(name: str, words: str) -> None:
     assert words in done.err
     summary = done.lines()[-1]
     assert words in summary["problem"]
-    assert summary["next"] == f"jetool salvage {env} --to DIR"
+    assert summary["next"] == f"jetool salvage {env} --out DIR"
 
 
 @pytest.mark.parametrize("name", ["torn-flip-last", "torn-cut-mid", "torn-garbage-tail", "torn-cut-commit"])

@@ -219,5 +219,5 @@ def _too_few(verb: str, size: int, found: int) -> DisconnectedError:
         f"too few members {verb}",
         expected=f"more than half of {plural(size, 'electable member')}",
         found=str(found),
-        hint="start the others; where they are lost for good, jetool node run --master --force leads without them",
+        hint="start the others; where they are lost for good, jetool node run --lead --force leads without them",
     )

@@ -257,7 +257,7 @@ def _code(run: Run, env: str, taken: Taken) -> int:
         run.messages.warning(
             f"{stand} after a bad entry: not in the backup",
             file=env,
-            hint=f"jetool verify --tail {env}; jetool salvage {env} saves them",
+            hint=f"jetool verify --end {env}; jetool salvage {env} saves them",
         )
     return exits.worst(codes)
 

@@ -23,7 +23,7 @@ from jetool.commands.dump_log.rows import DECODED_ENTRY, BadStretch, BodyView, D
 from jetool.frame import addresses, exits, kinds, params
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.decode_option import decode_option, decoding_for_log
-from jetool.frame.options import Run
+from jetool.frame.options import RenamedOption, Run
 
 if TYPE_CHECKING:
     from engine.inspect.explain import Explainer
@@ -32,58 +32,73 @@ _ONLY_DERBY: Final = {"containers": "--container", "pages": "--page"}
 _PROVISIONAL: Final = {state.value.replace("_", "-"): state for state in Provisional}
 
 
+_FILTERS: Final = (
+    click.option(
+        "--from",
+        "first",
+        type=params.PLACE,
+        help="The first entry: an LSN (or the next entry after it), an instant, ckpt, first-active.",
+    ),
+    click.option("--to", "last", type=params.PLACE, help="The last entry, inclusive."),
+    click.option("--vlsn", "vlsns", type=params.VLSNS, help="VLSNs A..B."),
+    click.option(
+        "--file", "numbers", type=params.FILES, multiple=True, help="Log file: 0x1f, 0000001f.jdb, log31.dat."
+    ),
+    click.option("--since", type=params.TIME, help="Only entries since TIME, by the times of commits and checkpoints."),
+    click.option("--until", type=params.TIME, help="Entries until TIME."),
+    click.option(
+        "--type",
+        "types",
+        type=addresses.TYPES,
+        multiple=True,
+        help="Entry type or group of types; list prints all of them.",
+    ),
+    click.option("--txn", "txns", type=int, multiple=True, metavar="ID", help="Transaction."),
+    click.option(
+        "--db",
+        "dbs",
+        multiple=True,
+        type=params.DATABASE,
+        metavar="NAME|ID",
+        help="Database. A number is a name if a database has it as its name, else an id; id:7 is always an id.",
+    ),
+    click.option("--key", "keys", type=params.KEY, multiple=True, help="Key of an LN."),
+    click.option(
+        "--prefix",
+        "prefixes",
+        cls=RenamedOption,
+        old=("--key-prefix",),
+        type=params.KEY,
+        multiple=True,
+        help="Only LNs whose key begins with this.",
+    ),
+    click.option(
+        "--node-id",
+        "nodes",
+        cls=RenamedOption,
+        old=("--node",),
+        type=int,
+        multiple=True,
+        metavar="ID",
+        help="Node id of an IN or BIN.",
+    ),
+    click.option("--container", "containers", type=int, multiple=True, metavar="N", help="Derby: container."),
+    click.option("--page", "pages", type=int, multiple=True, metavar="N", help="Derby: page."),
+    click.option("--provisional", type=click.Choice(list(_PROVISIONAL)), multiple=True, help="Provisional state."),
+    click.option("--replicated", is_flag=True, help="Only entries of the replication stream."),
+    click.option("--invisible", is_flag=True, help="Only entries that replication made invisible."),
+    click.option(
+        "--rolled-back",
+        is_flag=True,
+        help="Only entries that a rollback undid, whether or not they are already marked invisible.",
+    ),
+)
+
+
 def filters(function: Callable[..., Any]) -> Callable[..., Any]:
     """The options that select entries."""
-    options = (
-        click.option(
-            "--from",
-            "first",
-            type=params.PLACE,
-            help="The first entry: an LSN (or the next entry after it), an instant, ckpt, first-active.",
-        ),
-        click.option("--to", "last", type=params.PLACE, help="The last entry, inclusive."),
-        click.option("--vlsn", "vlsns", type=params.VLSNS, help="VLSNs A..B."),
-        click.option(
-            "--file", "numbers", type=params.FILES, multiple=True, help="Log file: 0x1f, 0000001f.jdb, log31.dat."
-        ),
-        click.option(
-            "--since", type=params.TIME, help="Only entries since TIME, by the times of commits and checkpoints."
-        ),
-        click.option("--until", type=params.TIME, help="Entries until TIME."),
-        click.option(
-            "--type",
-            "types",
-            type=addresses.TYPES,
-            multiple=True,
-            help="Entry type or group of types; list prints all of them.",
-        ),
-        click.option("--txn", "txns", type=int, multiple=True, metavar="ID", help="Transaction."),
-        click.option(
-            "--db",
-            "dbs",
-            multiple=True,
-            type=params.DATABASE,
-            metavar="NAME|ID",
-            help="Database. A number is a name if a database has it as its name, else an id; id:7 is always an id.",
-        ),
-        click.option("--key", "keys", type=params.KEY, multiple=True, help="Key of an LN."),
-        click.option(
-            "--key-prefix", "prefixes", type=params.KEY, multiple=True, help="Only LNs whose key begins with this."
-        ),
-        click.option("--node", "nodes", type=int, multiple=True, metavar="ID", help="Node id of an IN or BIN."),
-        click.option("--container", "containers", type=int, multiple=True, metavar="N", help="Derby: container."),
-        click.option("--page", "pages", type=int, multiple=True, metavar="N", help="Derby: page."),
-        click.option("--provisional", type=click.Choice(list(_PROVISIONAL)), multiple=True, help="Provisional state."),
-        click.option("--replicated", is_flag=True, help="Only entries of the replication stream."),
-        click.option("--invisible", is_flag=True, help="Only entries that replication made invisible."),
-        click.option(
-            "--rolled-back",
-            is_flag=True,
-            help="Only entries that a rollback undid, whether or not they are already marked invisible.",
-        ),
-    )
     # Decorators apply from the inside out; reversing them keeps this order in the help.
-    for option in reversed(options):
+    for option in reversed(_FILTERS):
         function = option(function)
     return function
 
@@ -139,6 +154,7 @@ def _outputs() -> Outputs:
     examples=(
         ("The last checkpoint and what came after it", "jetool dump-log /data/env --from ckpt"),
         ("Commits of the last quarter of an hour", "jetool dump-log /data/env --type Commit --since -15m"),
+        ("The last twenty entries, and what is appended", "jetool dump-log /data/env --follow --tail 20"),
         ("All versions of one key, newest first", "jetool dump-log /data/env --key user0001 --reverse --data"),
         ("Entries and bytes by type", "jetool dump-log /data/env --stats"),
         ("What recovery would do from the checkpoint on", "jetool dump-log /data/env --from ckpt --explain"),

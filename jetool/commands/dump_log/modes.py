@@ -12,11 +12,12 @@ from engine.errors import UnsupportedError, UsageError, plural
 from engine.events import Listener
 from engine.fields import Float, Int, Text, record
 from engine.format.entry_fields import ENTRY_SHAPE
+from engine.format.lsn import NULL_LSN
 from engine.inspect.follow import follow
 from engine.inspect.selection import Selection
 from engine.inspect.statistics import FileStats, Group, Totals, count_file, group_name, merge
 from engine.log.damage import is_harmless
-from engine.log.entry import LogEntry
+from engine.log.entry import Damage, LogEntry
 from engine.log.files import LogFile, LogFiles, LogProgress
 from engine.log.scan import scan_file, scan_log
 from engine.storage.base import Storage
@@ -84,10 +85,12 @@ def print_entries(run: Run, plan: RenderPlan, stream: OutputStream, options: dic
         UnsupportedError: no entry can be read, so this is not a JE log.
         UsageError: options that exclude each other.
     """
-    refuse_together(options, "follow", ("tail", "reverse", "limit"))
+    refuse_together(options, "follow", ("reverse", "limit"))
     refuse_together(options, "tail", ("limit",))
-    if options["follow"]:
-        parts: Iterable[RenderedLines] = render(plan, follow(plan.storage, plan.selection.from_lsn))
+    if options["follow"] and options["tail"]:
+        parts: Iterable[RenderedLines] = render(plan, _tail_and_on(plan, options["tail"], run.listener))
+    elif options["follow"]:
+        parts = render(plan, follow(plan.storage, plan.selection.from_lsn))
     elif options["tail"]:
         last = _last_items(plan, options["tail"], run.listener)
         parts = render(plan, reversed(last) if options["reverse"] else last)
@@ -143,6 +146,20 @@ def _last_items(plan: RenderPlan, count: int, listener: Listener) -> deque[Item]
         if entries == count:
             break
     return found
+
+
+def _tail_and_on(plan: RenderPlan, count: int, listener: Listener) -> Iterator[Item | None]:
+    """The last wanted entries, then those that are appended."""
+    last = _last_items(plan, count, listener)
+    start = NULL_LSN
+    # Bytes after the last entry may be an entry that is still being written, so these are read again.
+    while last and isinstance(last[-1], Damage) and not last[-1].has_next:
+        start = last.pop().lsn
+    if start == NULL_LSN and last:
+        newest = last[-1]
+        start = newest.end_lsn if isinstance(newest, Damage) else newest.lsn + newest.total_bytes
+    yield from last
+    yield from follow(plan.storage, start)
 
 
 def _foreign(plan: RenderPlan) -> UnsupportedError:

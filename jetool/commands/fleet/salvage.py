@@ -12,7 +12,7 @@ from jetool.commands.fleet.selection import FLEET_EXITS, choose, environments
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command
 from jetool.frame.decode_option import decode_option
-from jetool.frame.options import Run
+from jetool.frame.options import RenamedOption, Run
 
 FORMS: Final = ("parquet", "json", "csv")
 
@@ -53,9 +53,9 @@ class FleetSalvage(NamedTuple):
     examples=(
         (
             "What is left of two damaged nodes of a group",
-            "jetool fleet salvage /data/node1 /data/node2 --to /tmp/saved",
+            "jetool fleet salvage /data/node1 /data/node2 --out /tmp/saved",
         ),
-        ("As CSV with hex", "jetool fleet salvage '/data/*/je' --to /tmp/saved --as csv"),
+        ("As CSV with hex", "jetool fleet salvage '/data/*/je' --out /tmp/saved --as csv"),
     ),
     exits={
         exits.DONE: "every environment recovered, and every record was read",
@@ -65,7 +65,16 @@ class FleetSalvage(NamedTuple):
     },
 )
 @environments
-@click.option("--to", required=True, type=click.Path(), metavar="DIR", help="A new directory for the result.")
+@click.option(
+    "--out",
+    "to",
+    cls=RenamedOption,
+    old=("--to",),
+    required=True,
+    type=click.Path(),
+    metavar="DIR",
+    help="A new directory for the result.",
+)
 @click.option("--as", "kind", type=click.Choice(FORMS), default="parquet", help="The format.  [default: parquet]")
 @decode_option
 def salvage(run: Run, paths: tuple[str, ...], inventory: str | None, to: str, kind: str, decode: str | None) -> int:

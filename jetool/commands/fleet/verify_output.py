@@ -7,21 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from engine.fields import Int, Like, SizeBytes, Text, record
 from engine.verify import log_rules, record_rules, tree_rules
-from engine.verify.report import ERROR, NOTE, WARNING, Rule, finding
+from engine.verify.report import ERROR, NOTE, WARNING, finding
 from jetool.commands.verify.rows import CheckSummary, JeFindingView
+from jetool.commands.verify.several import NOT_VERIFIED
 from jetool.frame import exits
 from jetool.frame.options import Run
 
 if TYPE_CHECKING:
     from engine.pipeline.fleet.verify_tasks import EnvironmentVerdict
 
-NOT_VERIFIED: Final = Rule(
-    "JE-FLEET-001",
-    ERROR,
-    "environment that could not be checked",
-    "nothing is known of it",
-    "remove the cause that the message gives, then verify the environment with jetool verify",
-)
 _RULES: Final = (*log_rules.RULES, *tree_rules.RULES, *record_rules.RULES, NOT_VERIFIED)
 
 

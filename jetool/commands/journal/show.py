@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from itertools import chain
+from itertools import chain, islice
 from typing import Annotated, Final, NamedTuple
 
 import click
@@ -37,17 +37,24 @@ class JournalsEnd(NamedTuple):
     """The end of the journals."""
 
     journals: Annotated[Int, "how many were printed"]
-    complete: Annotated[Bool, "false when --limit left some out, or when the log was not completely read"]
+    complete: Annotated[Bool, "false when --limit or --tail left some out, or when the log was not completely read"]
     unseen: UnseenReason
+
+
+def _check(_: Run, *, limit: int | None, tail: int | None, **__: object) -> None:
+    if limit is not None and tail is not None:
+        raise UsageError("--tail and --limit exclude each other", hint="leave one of them out")
 
 
 @command(
     "show",
     parent=journal,
+    check=_check,
     outputs=lambda: Outputs("stream", (PrintedJournal,), JournalsEnd),
     features=("fields", "progress", "times", "cache"),
     examples=(
         ("The journal at which a frontend stopped", "jetool journal show /data/fe/meta 349360906"),
+        ("The last ten journals", "jetool journal show /data/fe/meta --tail 10"),
         ("What was dropped since noon", "jetool journal show /data/fe/meta --op DROP_TABLE --since 2026-11-21T12:00Z"),
         (
             "All that names a table, for a script",
@@ -63,6 +70,8 @@ class JournalsEnd(NamedTuple):
 @click.option("--since", type=params.TIME, help="Only journals committed since TIME.")
 @click.option("--until", type=params.TIME, help="Only journals committed until TIME.")
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Print N journals at most.")
+@click.option("--tail", type=click.IntRange(1), metavar="N", help="The last N journals.")
+@click.option("--reverse", is_flag=True, help="Newest first.")
 @star_option
 @product_option
 def journal_show(
@@ -74,6 +83,8 @@ def journal_show(
     since: int | None,
     until: int | None,
     limit: int | None,
+    tail: int | None,
+    reverse: bool,
     star_manager: bool,
     product: str | None,
 ) -> int:
@@ -96,12 +107,18 @@ def journal_show(
         if since is not None:
             begin = reader.first_since(since)
             first, high = (max(first, begin), high) if begin is not None else (_LAST, _LAST)
-        read = heard(chain(reader.read(first, high), unseen), run.listener, "journals")
-        chosen = _chosen(read, codes, word, until)
+        backward = reverse or tail is not None
+        read = chain(reversed(list(unseen)), reader.read_back(first, high)) if backward else reader.read(first, high)
+        if not backward:
+            read = chain(read, unseen)
+        chosen = _chosen(heard(read, run.listener, "journals"), codes, word, until, backward=backward)
+        wanted: Iterator[FoundJournal | None] = chosen
+        if tail is not None:
+            wanted = _last(chosen, tail, reverse=reverse)
         with run.out.stream(PrintedJournal, line=journal_line) as stream:
             printed, complete = 0, True
-            for one in chosen:
-                if limit is not None and printed >= limit:
+            for one in wanted:
+                if one is None or (limit is not None and printed >= limit):
                     complete = False
                     break
                 stream.row(printed_journal(found.product, one))
@@ -129,11 +146,21 @@ def _codes(product: str | None, operations: tuple[str, ...]) -> frozenset[int]:
     return frozenset(found)
 
 
+def _last(newest_first: Iterator[FoundJournal], count: int, *, reverse: bool) -> Iterator[FoundJournal | None]:
+    """The last journals in the wanted order, then None if there are more."""
+    found = list(islice(newest_first, count))
+    yield from found if reverse else reversed(found)
+    if next(newest_first, None) is not None:
+        yield None
+
+
 def _chosen(
-    journals: Iterable[FoundJournal], codes: frozenset[int], word: str | None, until: int | None
+    journals: Iterable[FoundJournal], codes: frozenset[int], word: str | None, until: int | None, *, backward: bool
 ) -> Iterator[FoundJournal]:
     for one in journals:
         if until is not None and one.time_ms is not None and one.time_ms > until:
+            if backward:
+                continue
             return
         if codes and (one.journal is None or one.journal.code not in codes):
             continue

@@ -30,6 +30,7 @@ def _check(_: Run, /, *, env: str, sources: tuple[str, ...], **options: Any) -> 
         ),
         ("A dump that DbDump or jetool dump made", "jetool load /data/env orders.dump --db orders --create"),
         ("From standard input, such as the output of jetool dump", "jetool load /data/b --db orders --create"),
+        ("CSV from standard input", "jetool load /data/env - --input-format csv --db orders --key id"),
         ("Check a source without changing anything", "jetool load /data/env orders.csv --db orders --key id -n"),
     ),
     exits={
@@ -56,8 +57,8 @@ def load(run: Run, /, env: str, sources: tuple[str, ...], **options: Any) -> int
     """
     if request_options.is_dump(sources, options):
         return dump_files.print_done(run, dump_files.load_dump(run, env, sources, options))
-    request = request_options.request(env, sources, options)
-    done = (pipeline.load if pipeline.is_installed() else text_load.load)(run, request)
+    with request_options.with_standard_input(request_options.request(env, sources, options)) as request:
+        done = (pipeline.load if pipeline.is_installed() else text_load.load)(run, request)
     found = done.loaded
     # Finished files are moved into place without a transaction.
     transactions = 0 if found.files or run.dry_run else -(-(found.records + done.refused) // options["batch"])

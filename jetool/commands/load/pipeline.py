@@ -45,6 +45,7 @@ class LoadRequest(NamedTuple):
         partitions: number of writing tasks; None to choose it automatically.
         rejects: directory for bad records; None for one beside the environment.
         resume: whether to continue an interrupted merge.
+        standard_input: the file with the bytes of standard input, which is the source ``-``.
     """
 
     env: str
@@ -67,11 +68,18 @@ class LoadRequest(NamedTuple):
     partitions: int | None
     rejects: str | None
     resume: bool
+    standard_input: str | None = None
+
+    def paths(self) -> tuple[str, ...]:
+        """The sources as files and datasets."""
+        return tuple(self.standard_input or one if one == "-" else one for one in self.sources)
 
     def subject(self) -> str:
         """The identity of a load, which is equal for a run and its resumption."""
         # Options that do not change the result may differ when a load is resumed.
-        same = self._replace(create=False, partitions=None, resume=False, batch=0, engine="", rejects=None)
+        same = self._replace(
+            create=False, partitions=None, resume=False, batch=0, engine="", rejects=None, standard_input=None
+        )
         return repr(tuple(same))
 
 
@@ -120,7 +128,7 @@ def load(run: Run, request: LoadRequest) -> LoadReport:
     from engine.pipeline.load.session import LoadSession, LoadStorage
 
     # Check this before opening the environment: a typing error must not cause a recovery or any change.
-    layout = sources.layout_of(request.sources, request.source_format, request.delimiter, header=request.header)
+    layout = sources.layout_of(request.paths(), request.source_format, request.delimiter, header=request.header)
     request = request._replace(engine=_engine(run, request, layout))
     if request.rejects is not None:
         require_place(request.rejects, "--rejects")

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import click
 from click.core import ParameterSource
 
+from engine.errors import StorageError
 from engine.pipeline.load.input import endings
 from jetool.commands.load import pipeline
 from jetool.frame import params
+from jetool.frame.options import RenamedOption
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _DUMP: Final = b"VERSION="
 # Options that a load from a dump also has.
 _OF_DUMPS: Final = ("name", "create", "plain", "no_overwrite", "batch")
-_WORDS: Final = {"source_format": "from"}
+_WORDS: Final = {"source_format": "input-format"}
 
 
 def _after_env(ctx: click.Context, _: click.Parameter, sources: tuple[str, ...]) -> tuple[str, ...]:
@@ -48,7 +54,7 @@ _OPTIONS: Final = (
         nargs=-1,
         type=click.Path(),
         callback=_after_env,
-        help="Files or datasets; without any, or with -, a dump on standard input.",
+        help="Files or datasets; without any, or with -, standard input: a dump, or what --input-format says.",
     ),
     click.option(
         "-s",
@@ -72,8 +78,10 @@ _OPTIONS: Final = (
         "local files.",
     ),
     click.option(
-        "--from",
+        "--input-format",
         "source_format",
+        cls=RenamedOption,
+        old=("--from",),
         type=click.Choice(endings.FORMATS),
         help="Format of the sources.  [default: by their names]",
     ),
@@ -177,7 +185,7 @@ def request(env: str, sources: tuple[str, ...], options: dict[str, Any]) -> pipe
     formats = click.get_current_context().params
     return pipeline.LoadRequest(
         env=env,
-        sources=sources,
+        sources=sources or ("-",),
         db=options["name"],
         create=options["create"],
         engine=options["engine"],
@@ -197,6 +205,22 @@ def request(env: str, sources: tuple[str, ...], options: dict[str, Any]) -> pipe
         rejects=options["rejects"],
         resume=options["resume"],
     )
+
+
+@contextmanager
+def with_standard_input(request: pipeline.LoadRequest) -> Iterator[pipeline.LoadRequest]:
+    """The request with the bytes of standard input in a file, if ``-`` is a source: a source is read several times."""
+    if "-" not in request.sources:
+        yield request
+        return
+    with tempfile.TemporaryDirectory(prefix="jetool-load-") as directory:
+        path = Path(directory) / f"standard-input.{request.source_format}"
+        try:
+            with path.open("wb") as file:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+        except OSError as error:
+            raise StorageError("cannot keep standard input", file=str(path), found=error.strerror) from error
+        yield request._replace(standard_input=str(path))
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:

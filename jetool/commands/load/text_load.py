@@ -143,7 +143,7 @@ def load(run: Run, request: pipeline.LoadRequest) -> pipeline.LoadReport:
     Raises:
         UnsupportedError: the source or an option needs pyarrow. JetoolError: as ``_TextLoad.put`` says.
     """
-    layout = sources.layout_of(request.sources, request.source_format, request.delimiter, header=request.header)
+    layout = sources.layout_of(request.paths(), request.source_format, request.delimiter, header=request.header)
     needs_more = request.engine == "spark" or run.master is not None or run.conf or request.resume
     if needs_more or request.order_by is not None or request.value_format == "avro":
         require("pyarrow", "numpy")

@@ -13,7 +13,7 @@ from jetool.commands.node.peers import node
 from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command
 from jetool.frame.networks import network_of
-from jetool.frame.options import Run
+from jetool.frame.options import RenamedOption, Run
 
 
 @record("transferred")
@@ -35,11 +35,11 @@ class TransferRequest(NamedTuple):
     examples=(
         (
             "Preview: the current master, and the state of the other node",
-            "jetool node transfer-master db1:5001 --to n2 -n",
+            "jetool node transfer-master db1:5001 --to-node n2 -n",
         ),
         (
             "Wait up to a minute for the node to catch up",
-            "jetool node transfer-master db1:5001 --to n3 --timeout 60 --yes",
+            "jetool node transfer-master db1:5001 --to-node n3 --timeout 60 --yes",
         ),
     ),
     exits={
@@ -52,7 +52,15 @@ class TransferRequest(NamedTuple):
     },
 )
 @click.argument("address", type=params.HOST, help="Address of a node of the group.")
-@click.option("--to", "name", required=True, metavar="NAME", help="The node that becomes the master.")
+@click.option(
+    "--to-node",
+    "name",
+    cls=RenamedOption,
+    old=("--to",),
+    required=True,
+    metavar="NAME",
+    help="The node that becomes the master.",
+)
 @click.option(
     "--timeout",
     type=click.IntRange(1, 3600),

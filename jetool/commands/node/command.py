@@ -25,7 +25,7 @@ from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.environments import WRITE_EXITS
 from jetool.frame.networks import check_listening, network_of, tls_files
-from jetool.frame.options import Run
+from jetool.frame.options import RenamedOption, Run
 
 __all__ = ["node", "node_delete", "node_get", "node_put", "node_run", "node_transfer_master"]
 
@@ -38,10 +38,10 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], **options: Any) -> None
     ctx = click.get_current_context()
     texts = {param.name: param.opts[0] for param in ctx.command.params}
     if not join and not options["leads"]:
-        raise click.UsageError("give --join, or --master to lead a group", ctx)
+        raise click.UsageError("give --join, or --lead to create or lead a group", ctx)
     voters = [name for name in _OF_VOTERS if options[name] not in (None, False)]
     if voters and _type_of(join, options["node_type"]) != ELECTABLE:
-        raise click.UsageError(f"{texts[voters[0]]} has no meaning unless --type is {ELECTABLE.lower()}", ctx)
+        raise click.UsageError(f"{texts[voters[0]]} has no meaning unless --node-type is {ELECTABLE.lower()}", ctx)
 
 
 def _type_of(join: tuple[tuple[str, int], ...], given: str | None) -> str:
@@ -60,13 +60,13 @@ def _type_of(join: tuple[tuple[str, int], ...], given: str | None) -> str:
     examples=(
         (
             "A member that votes, acknowledges, and leads when it is elected",
-            "jetool node run /data/n2 --node n2 --listen db2:5001 --join db1:5001,db3:5001 --type electable"
+            "jetool node run /data/n2 --node n2 --listen db2:5001 --join db1:5001,db3:5001 --node-type electable"
             " --priority 1 --plain",
         ),
         (
             "The first of three such nodes, whose group is new",
-            "jetool node run /data/n1 --node n1 --listen db1:5001 --join db2:5001,db3:5001 --type electable"
-            " --priority 1 --group STORE --master --plain",
+            "jetool node run /data/n1 --node n1 --listen db1:5001 --join db2:5001,db3:5001 --node-type electable"
+            " --priority 1 --group STORE --lead --plain",
         ),
         (
             "A copy of a group of JE that follows its master",
@@ -74,7 +74,7 @@ def _type_of(join: tuple[tuple[str, int], ...], given: str | None) -> str:
         ),
         (
             "A new group, which others may join",
-            "jetool node run /data/m1 --node m1 --listen db1:5001 --group STORE --master --plain",
+            "jetool node run /data/m1 --node m1 --listen db1:5001 --group STORE --lead --plain",
         ),
     ),
     exits={
@@ -84,7 +84,7 @@ def _type_of(join: tuple[tuple[str, int], ...], given: str | None) -> str:
         exits.UNSUPPORTED: f"a log of a version after {WRITTEN_VERSION}; a master of a release of JE outside of 7.3 to"
         " 25.3",
         exits.REFUSED: "the environment is locked; a rollback or restore is not allowed; another group, a name that is"
-        " taken, clocks too far apart; --master without --join: the group does not know the node at this address",
+        " taken, clocks too far apart; --lead without --join: the group does not know the node at this address",
         exits.INCOMPLETE: "the log is damaged or cannot be written, there is no room, or the address cannot be"
         " listened on",
     },
@@ -99,16 +99,20 @@ def _type_of(join: tuple[tuple[str, int], ...], given: str | None) -> str:
     help="Join a group: addresses of some of its nodes, JE or jetool; the node finds the others.",
 )
 @click.option(
-    "--type",
+    "--node-type",
     "node_type",
+    cls=RenamedOption,
+    old=("--type",),
     type=click.Choice([SECONDARY.lower(), ELECTABLE.lower()]),
     help="A secondary follows the master and has no vote; an electable node becomes a member, acknowledges, "
     "votes, and with a --priority may become master.  [default: secondary; without --join electable]",
 )
 @click.option("--group", "group_name", metavar="NAME", help="The group.  [default: from the environment or the nodes]")
 @click.option(
-    "--master",
+    "--lead",
     "leads",
+    cls=RenamedOption,
+    old=("--master",),
     is_flag=True,
     help="If the directory has no group and no node of --join answers, create the group as its master. Omit "
     "this option once the group exists. Without --join, the other members are taken from the environment.",
@@ -152,7 +156,7 @@ def _type_of(join: tuple[tuple[str, int], ...], given: str | None) -> str:
 @click.option(
     "--force",
     is_flag=True,
-    help="Also accept a master with a JE release outside 7.3 to 25.3. With --master and without --join: become "
+    help="Also accept a master with a JE release outside 7.3 to 25.3. With --lead and without --join: become "
     "master, once, even if too few members answer for an election. No member that answers may have a "
     "master or later commits.",
 )
@@ -181,13 +185,13 @@ def node_run(
 
     With --join the node follows the current master. An empty directory is filled by a copy of a node's log files, or
     from the beginning of the stream. The node rolls back commits only for a master with a majority. A secondary is not
-    recorded in the group. With --type electable the node becomes a member: its acknowledgements and its vote count, so
-    commits wait for it and elections may need it. With a --priority it can be elected master. It follows again when
-    another node is elected, or when its role is transferred (jetool node transfer-master, or JE's DbGroupAdmin, which
-    can also remove, delete and move members). With --master on one node, that node creates the group if it does not
-    exist yet.
+    recorded in the group. With --node-type electable the node becomes a member: its acknowledgements and its vote
+    count, so commits wait for it and elections may need it. With a --priority it can be elected master. It follows
+    again when another node is elected, or when its role is transferred (jetool node transfer-master, or JE's
+    DbGroupAdmin, which can also remove, delete and move members). With --lead on one node, that node creates the group
+    if it does not exist yet.
 
-    With --master and without --join the node is a member of a new group, or of the group in its environment. A node
+    With --lead and without --join the node is a member of a new group, or of the group in its environment. A node
     that is alone in its group becomes master at once, and others join with its address; otherwise a majority has to
     elect it.
     """

@@ -12,7 +12,7 @@ from jetool.frame.groups import group
 node = group(
     "node",
     help="Nodes of a replication group: run one, read and write through it, change the master.",
-    examples=(("Another master", "jetool node transfer-master db1:5001 --to n2 --yes"),),
+    examples=(("Another master", "jetool node transfer-master db1:5001 --to-node n2 --yes"),),
 )
 
 

@@ -25,6 +25,7 @@ from jetool.commands.page_store.rows import CreatedStore, DeletedRow, StoredTabl
 from jetool.commands.recover.derby_saved_bytes import backup_of, has_saved
 from jetool.frame import exits, kinds, params
 from jetool.frame.decode_option import decoded_shape
+from jetool.frame.defaults.only_database import chosen_database
 from jetool.frame.options import Run
 from jetool.frame.record_output import PrintedRecord, completeness, printed
 
@@ -112,9 +113,10 @@ def delete_record(run: Run, env: str, name: str, key: bytes) -> int:
     return exits.DONE
 
 
-def get_record(run: Run, env: str, name: str, key: bytes) -> int:
-    """Print one record. NotFoundError if the table or the key does not exist."""
+def get_record(run: Run, env: str, name: str | None, key: bytes) -> int:
+    """Print one record; without a name, of the only table. NotFoundError if the table or the key does not exist."""
     with open_to_read(run, env) as store:
+        name = chosen_database(run, env, name, store.tables())
         _require_table(store, env, name)
         value = store.get(name, key)
     if value is None:
@@ -157,12 +159,16 @@ def print_tables(run: Run, env: str, names: tuple[str, ...], *, count: bool) -> 
 
 @contextmanager
 def records(
-    run: Run, env: str, name: str, first: bytes | None, end: bytes | None, *, reverse: bool
-) -> Iterator[tuple[Iterator[tuple[bytes, bytes]], PageStore]]:
-    """The records of a table from one key up to, but not including, another, while the store is open."""
+    run: Run, env: str, name: str | None, first: bytes | None, end: bytes | None, *, reverse: bool
+) -> Iterator[tuple[str, Iterator[tuple[bytes, bytes]], PageStore]]:
+    """The name of a table, by default the only one, and its records from one key up to, but not including, another.
+
+    The store is open meanwhile.
+    """
     with open_to_read(run, env) as store, store.begin() as txn:
+        name = chosen_database(run, env, name, store.tables())
         _require_table(store, env, name)
-        yield txn.scan(name, first, end, reverse=reverse), store
+        yield name, txn.scan(name, first, end, reverse=reverse), store
 
 
 def past_prefix(prefix: bytes) -> bytes | None:

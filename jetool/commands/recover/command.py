@@ -171,7 +171,7 @@ def _warn_of_loss(run: Run, env: str, done: RecoveryRun) -> None:
             file=f"{env}/{done.tail.last_file.path}",
             lsn=format_lsn(done.tail.end_lsn),
             consequence=f"{plural(done.tail.given_up_bytes, 'byte')} {_done(run, done.tail.given_up_bytes)} cut off",
-            hint=f"restore the file from a copy; jetool salvage {env} --to DIR reads the records after it"
+            hint=f"restore the file from a copy; jetool salvage {env} --out DIR reads the records after it"
             if run.dry_run
             else f"revert it: jetool undo {env}; then jetool salvage reads the records after it",
         )

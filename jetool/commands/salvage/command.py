@@ -21,7 +21,7 @@ from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.decode_option import decode_option, decoding_for_source
 from jetool.frame.kinds import require_je
-from jetool.frame.options import Run
+from jetool.frame.options import RenamedOption, Run
 
 _DECODED: Final = ("csv", "ndjson")
 
@@ -32,10 +32,10 @@ _DECODED: Final = ("csv", "ndjson")
     features=("fields", "progress"),
     formats=("text", "json", "ndjson"),
     examples=(
-        ("Save a damaged environment as a new environment", "jetool salvage /data/env --to /tmp/saved"),
-        ("Three damaged replicas together, as JE dumps", "jetool salvage /n1 /n2 /n3 --to /tmp/saved --as je"),
-        ("What would be saved and what is lost", "jetool salvage /data/env --to /tmp/saved -n"),
-        ("The entries of a damaged LDAP backend", "jetool salvage /opendj/db/userRoot --to /tmp/saved --as ldif"),
+        ("Save a damaged environment as a new environment", "jetool salvage /data/env --out /tmp/saved"),
+        ("Three damaged replicas together, as JE dumps", "jetool salvage /n1 /n2 /n3 --out /tmp/saved --as je"),
+        ("What would be saved and what is lost", "jetool salvage /data/env --out /tmp/saved -n"),
+        ("The entries of a damaged LDAP backend", "jetool salvage /opendj/db/userRoot --out /tmp/saved --as ldif"),
     ),
     exits={
         exits.DONE: "every environment recovered, and every record was read",
@@ -54,7 +54,16 @@ _DECODED: Final = ("csv", "ndjson")
     nargs=-1,
     help="Further environments, such as other nodes of the group.",
 )
-@click.option("--to", required=True, type=click.Path(), metavar="DIR", help="A new directory for the result.")
+@click.option(
+    "--out",
+    "to",
+    cls=RenamedOption,
+    old=("--to",),
+    required=True,
+    type=click.Path(),
+    metavar="DIR",
+    help="A new directory for the result.",
+)
 @click.option("--as", "kind", type=click.Choice(FORMS), default="env", help="Output format of records.  [default: env]")
 @click.option("-n", "--dry-run", is_flag=True, help="Read everything, print the result, and write nothing.")
 @decode_option

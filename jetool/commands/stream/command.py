@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Final
 
-import click
-
+from engine.contents.registry import AUTO, names
 from engine.errors import NotFoundError, UsageError
 from engine.fields import named_row, shape_of
+from engine.inspect.contents import DecodingPlan, decoding_by_name
 from engine.inspect.selection import database_id
 from engine.rep.changes.after_copy import position_after
 from engine.rep.changes.columns import change_values, retraction_values, torn_values
@@ -26,11 +26,13 @@ from engine.rep.client.connection import Address, Network
 from engine.rep.client.group_state import check_group
 from engine.storage.disk import DiskStorage
 from jetool.commands.stream import rows
-from jetool.commands.stream.column_files import AVRO, PARQUET, row_file
+from jetool.commands.stream.column_files import row_file
 from jetool.commands.stream.files import FILE_BYTES, FILE_SECONDS, ChangeFiles
 from jetool.commands.stream.idleness import BEHIND, Idleness
-from jetool.frame import exits, params
+from jetool.commands.stream.stream_options import COLUMN_FORMATS, NDJSON, stream_options
+from jetool.frame import exits
 from jetool.frame.command import Outputs, command
+from jetool.frame.decode_option import decode_option, decoded_shape, decoding_for
 from jetool.frame.environments import open_to_read
 from jetool.frame.kinds import require_je
 from jetool.frame.networks import network_of
@@ -39,12 +41,7 @@ from jetool.output.base import Encoder, OutputStream, StreamLayout
 from jetool.output.jsonl import NdjsonEncoder
 
 _SAVE_S: Final = 1.0
-_PATIENCE_S: Final = 300.0
-_TIMEOUT_S: Final = 10.0
-_HOLD_BYTES: Final = 1 << 30
 _BATCH: Final = 1000
-_NDJSON: Final = "ndjson"
-_COLUMN_FORMATS: Final = (AVRO, PARQUET)
 
 
 def _check(
@@ -60,6 +57,7 @@ def _check(
     file_size: int | None,
     file_seconds: float | None,
     file_format: str | None,
+    decode: str | None,
     **_: object,
 ) -> None:
     if group is not None:
@@ -69,14 +67,21 @@ def _check(
             f"the stream has no end, which --format {run.out.format} needs", hint="add --format ndjson, or --limit"
         )
     if to is not None and (state is not None or _is_file(begin)):
-        raise UsageError("the directory of --to keeps its own state", hint="leave the state file out")
+        raise UsageError("the directory of --out keeps its own state", hint="leave the state file out")
     if state is not None and _is_file(begin):
         raise UsageError("the state file is given twice, by --from and --state")
     if after is not None and begin is not None:
         raise UsageError("--from and --after both set the start of the stream")
     if to is None and any(given is not None for given in (file_size, file_seconds, file_format)):
-        raise UsageError("--file-format, --file-size and --file-seconds are for --to")
-    if file_format in _COLUMN_FORMATS:
+        raise UsageError("--file-format, --file-size and --file-seconds are for --out")
+    if decode == AUTO and after is None:
+        raise UsageError(
+            "--decode auto cannot recognise the application from a stream",
+            hint=f"name the decoder ({', '.join(names())}), or a copy of a node with --after",
+        )
+    if decode is not None and file_format in COLUMN_FORMATS:
+        raise UsageError(f"--decode is not for --file-format {file_format}", hint="write ndjson, or leave one out")
+    if file_format in COLUMN_FORMATS:
         row_file(file_format)
 
 
@@ -102,13 +107,14 @@ def _is_file(begin: str | None) -> bool:
         ),
         (
             "Continuously, each transaction exactly once, in files",
-            "jetool stream fe1:9010 --from begin --to /data/changes",
+            "jetool stream fe1:9010 --from begin --out /data/changes",
         ),
-        ("The same in Parquet", "jetool stream fe1:9010 --from begin --to /data/changes --file-format parquet"),
+        ("The same in Parquet", "jetool stream fe1:9010 --from begin --out /data/changes --file-format parquet"),
         (
             "All changes after a copy (jetool backup fe1:9010, jetool restore), without a gap",
-            "jetool stream fe1:9010 --after /data/fe --to /data/changes",
+            "jetool stream fe1:9010 --after /data/fe --out /data/changes",
         ),
+        ("What a Doris frontend commits, decoded", "jetool stream fe1:9010 --from begin --decode doris"),
         ("Continue where the last run ended", "jetool stream fe1:9010 --state orders.state --from begin"),
     ),
     exits={
@@ -126,97 +132,8 @@ def _is_file(begin: str | None) -> bool:
         ),
     },
 )
-@click.argument(
-    "addresses",
-    type=params.HOST,
-    metavar="HOST:PORT...",
-    nargs=-1,
-    required=True,
-    help="Addresses of nodes of the group; the others are found.",
-)
-@click.option("--group", metavar="NAME", help="Name of the group.  [default: as the first node reports]")
-@click.option(
-    "--from",
-    "begin",
-    metavar="begin|now|VLSN|FILE",
-    help="Start of a new stream, or the state file of an earlier one.  [default: now]",
-)
-@click.option(
-    "--after",
-    metavar="ENV",
-    type=params.DIRECTORY,
-    help="Begin a new stream where this environment, a copy of a node of the group, ends.",
-)
-@click.option(
-    "--state",
-    type=click.Path(dir_okay=False),
-    metavar="FILE",
-    help="Keep the position in this file, and continue from it if it exists.",
-)
-@click.option(
-    "--db",
-    "names",
-    metavar="NAME|id:ID",
-    multiple=True,
-    help="Only changes of this database; id:7 means the database with this id. Repeatable.",
-)
-@click.option("--internal", is_flag=True, help="Also changes of JE's own databases.")
-@click.option(
-    "--durable/--fast",
-    default=True,
-    help="Print a transaction when no election can roll it back, or at once; if it is then rolled back, a "
-    "retraction follows.  [default: durable]",
-)
-@click.option("--to", metavar="DIR", help="Write files to this directory, each transaction exactly once.")
-@click.option(
-    "--file-format",
-    type=click.Choice([_NDJSON, *_COLUMN_FORMATS]),
-    help="Format of the files; avro and parquet hold a row for each change, keys and data as bytes.  [default: ndjson]",
-)
-@click.option(
-    "--file-size",
-    type=click.IntRange(1),
-    metavar="BYTES",
-    help="Complete a file when it reaches this size.  [default: 64 MiB]",
-)
-@click.option(
-    "--file-seconds",
-    type=click.FloatRange(0),
-    metavar="S",
-    help="Complete a file when it reaches this age, in seconds.  [default: 60]",
-)
-@click.option("--limit", type=click.IntRange(1), metavar="N", help="Stop after N transactions.")
-@click.option(
-    "--until-idle",
-    type=click.FloatRange(0),
-    metavar="S",
-    help="Stop after S seconds without anything new. The exit code is 0 if everything was read that the"
-    " master had announced. Otherwise jetool waits at least for --timeout, and 20 s for transactions to"
-    " become durable; then the exit code is 7.",
-)
-@click.option(
-    "--max-hold",
-    type=click.IntRange(1),
-    default=_HOLD_BYTES,
-    metavar="BYTES",
-    help="Stop when the unread part of the log has grown by this much, because the master keeps files for it.  "
-    "[default: 1 GiB]",
-)
-@click.option(
-    "--patience",
-    type=click.FloatRange(0),
-    default=_PATIENCE_S,
-    metavar="S",
-    help="Give up after this many seconds without a master; --until-idle has its own limits.  [default: 300]",
-)
-@click.option(
-    "--timeout",
-    type=click.FloatRange(0.1, 600),
-    default=_TIMEOUT_S,
-    metavar="S",
-    help="Longest wait for a connection and for each answer, in seconds.  [default: 10]",
-)
-@click.option("--force", is_flag=True, help="Also accept a JE release outside 7.3 to 25.3.")
+@stream_options
+@decode_option
 def stream(run: Run, /, addresses: tuple[Address, ...], **options: Any) -> int:
     """Print the commits of a running group, transaction by transaction, in commit order.
 
@@ -229,11 +146,11 @@ def stream(run: Run, /, addresses: tuple[Address, ...], **options: Any) -> int:
     once (discardExtinctRecords) is one change: op discard removes all records from its key up to its data (exclusive);
     op discard_some removes only records that the application's filter selects.
 
-    Files of --to are NDJSON as printed, or Avro or Parquet with the columns of the Spark source jegroup. In those two,
+    Files of --out are NDJSON as printed, or Avro or Parquet with the columns of the Spark source jegroup. In those two,
     a torn transaction without any change is a row with op torn, and with --fast a row with op retract revokes the
     commits after its VLSN.
 
-    A state file lets a later run continue the stream. With --to, each transaction is written exactly once, however the
+    A state file lets a later run continue the stream. With --out, each transaction is written exactly once, however the
     run ends; printed transactions are repeated only if the run was killed. SIGTERM and SIGINT end the run cleanly.
     """
     files = begin = None
@@ -248,23 +165,27 @@ def stream(run: Run, /, addresses: tuple[Address, ...], **options: Any) -> int:
             raise NotFoundError("no such state file", file=options["begin"], hint="--state makes one")
     if options["to"] is not None:
         size, seconds = options["file_size"], options["file_seconds"]
-        form = options["file_format"] or _NDJSON
+        form = options["file_format"] or NDJSON
         files = ChangeFiles(
             options["to"],
             form,
             size or FILE_BYTES,
             FILE_SECONDS if seconds is None else seconds,
-            row_file(form) if form in _COLUMN_FORMATS else None,
+            row_file(form) if form in COLUMN_FORMATS else None,
         )
         begin = files.begin()
     elif state is not None:
         found = state.read()
         begin = found[0] if found is not None else None
     try:
-        if begin is None and copy is not None:
+        decoding, decode = None, options["decode"]
+        if copy is not None and (begin is None or decode is not None):
             with open_to_read(run, copy.root) as opened:
-                begin = position_after(opened, copy, run.listener)
-        return _Printing(run, network, addresses, options, begin, state, files).run()
+                begin = begin or position_after(opened, copy, run.listener)
+                decoding = decoding_for(run, opened, decode)
+        elif decode is not None:
+            decoding = decoding_by_name(decode)
+        return _Printing(run, network, addresses, options, begin, state, files, decoding).run()
     finally:
         if files is not None:
             files.close()
@@ -282,8 +203,10 @@ class _Printing:
         begin: Position | None,
         state: StateFile | None,
         files: ChangeFiles | None,
+        decoding: DecodingPlan | None,
     ) -> None:
         self._run = run
+        self._decoding = decoding
         self._options = options
         self._state = state
         self._files = files
@@ -295,7 +218,7 @@ class _Printing:
         self._json_names: dict[str | None, str] = {}
         self._encoder: Encoder
         self._fast = False
-        self._in_columns = options["file_format"] in _COLUMN_FORMATS
+        self._in_columns = options["file_format"] in COLUMN_FORMATS
         settings = SubscriberSettings(
             group=options["group"],
             durable=options["durable"],
@@ -314,7 +237,7 @@ class _Printing:
     def run(self) -> int:
         """Print the stream until it ends."""
         out = self._run.out
-        printed = (rows.StreamedChange, rows.StreamedTransaction, rows.StreamRetraction)
+        printed = (decoded_shape(rows.StreamedChange, self._decoding), rows.StreamedTransaction, rows.StreamRetraction)
         with _stopping() as stopped, out.stream(*(printed if self._files is None else (rows.ChangeFile,))) as stream:
             to_file = self._files is not None
             self._encoder = (
@@ -322,7 +245,7 @@ class _Printing:
                 if to_file
                 else stream.encoder
             )
-            plain = rows.is_plain(out.style) and (to_file or out.selected is None)
+            plain = self._decoding is None and rows.is_plain(out.style) and (to_file or out.selected is None)
             self._fast = plain and (to_file or out.format == "ndjson")
             ended = self._follow(stream, stopped)
             self._save(stream)
@@ -398,7 +321,8 @@ class _Printing:
             if self._fast:
                 data = rows.fast_lines(batch, point.txn_id, self._json_names)
             else:
-                data = self._encoder.rows([named_row(rows.streamed_change(one, point.txn_id)) for one in batch])
+                shown = [rows.streamed_change(one, point.txn_id, self._decoding) for one in batch]
+                data = self._encoder.rows([named_row(one) for one in shown])
             self._write(stream, point.vlsn, data)
         # For a transaction that arrived without its changes (torn), print only the end, which states that they are
         # missing.

@@ -5,11 +5,31 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Final, NamedTuple
 
-from engine.fields import Bool, Choices, Data, Expiration, Int, Key, SizeBytes, Text, Time, Vlsn, record
+from engine.fields import (
+    ABSENT,
+    Absent,
+    Bool,
+    Choices,
+    Data,
+    Expiration,
+    Int,
+    Json,
+    Key,
+    Like,
+    SizeBytes,
+    Text,
+    Time,
+    Vlsn,
+    record,
+)
+from engine.inspect.contents import DecodingPlan
 from engine.rep.changes.subscriber import Retraction
-from engine.rep.changes.transactions import OPERATIONS, CommittedTransaction, RecordChange
+from engine.rep.changes.transactions import DELETE, INSERT, OPERATIONS, PUT, UPDATE, CommittedTransaction, RecordChange
+from jetool.frame.decode_option import DecodedFields, decoded
 from jetool.output.jsonl import line, record_line
 from jetool.output.shape import PLAIN, Style
+
+_OF_RECORDS: Final = frozenset((INSERT, UPDATE, DELETE, PUT))
 
 
 @record("change")
@@ -29,6 +49,9 @@ class StreamedChange(NamedTuple):
     ]
     expires: Annotated[Expiration, "when it expires; null for never"]
     old_name: Annotated[Text | None, "name before a renaming; null otherwise"]
+    decoded_key: Annotated[Json | Absent, Like(DecodedFields)] = ABSENT
+    decoded_data: Annotated[Json | Absent | None, Like(DecodedFields)] = ABSENT
+    known: Annotated[Bool | Absent, Like(DecodedFields)] = ABSENT
 
 
 @record("transaction")
@@ -54,7 +77,7 @@ class StreamRetraction(NamedTuple):
 
 @record("file")
 class ChangeFile(NamedTuple):
-    """With --to: a completed file."""
+    """With --out: a completed file."""
 
     path: Annotated[Text, "where it is"]
     first_vlsn: Annotated[Vlsn, "first commit in it"]
@@ -80,8 +103,11 @@ class StreamSummary(NamedTuple):
     ended: Annotated[Text, "why it has ended; behind: by --until-idle, before everything was read", Choices(WHY_ENDED)]
 
 
-def streamed_change(change: RecordChange, txn: int) -> StreamedChange:
-    """A change as it is printed."""
+def streamed_change(change: RecordChange, txn: int, decoding: DecodingPlan | None = None) -> StreamedChange:
+    """A change as it is printed; decoded if it is one of a record whose database is known by name."""
+    means = DecodedFields()
+    if decoding is not None and change.op in _OF_RECORDS and change.db is not None and change.key is not None:
+        means = decoded(decoding.record(change.db, change.key, change.data))
     return StreamedChange(
         vlsn=change.vlsn,
         txn=txn,
@@ -92,6 +118,9 @@ def streamed_change(change: RecordChange, txn: int) -> StreamedChange:
         data=change.data,
         expires=change.expiration,
         old_name=change.old_name,
+        decoded_key=means.decoded_key,
+        decoded_data=means.decoded_data,
+        known=means.known,
     )
 
 

@@ -39,9 +39,10 @@ from engine.verify.log import check_all, unsupported_findings
 from engine.verify.log_rules import UNREADABLE, UNSUPPORTED
 from engine.verify.report import ERROR, WARNING, Report
 from jetool.commands.verify.rows import CheckSummary, JeFindingView, check_summary, why_of
+from jetool.commands.verify.several import SeveralSummary, VerifiedEnvironment, verify_several
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
-from jetool.frame.options import Run
+from jetool.frame.options import RenamedOption, Run
 from jetool.output.findings import FindingRow
 
 if TYPE_CHECKING:
@@ -57,12 +58,14 @@ _UNREAD: Final = {UNREADABLE.code: "it cannot be read", UNSUPPORTED.code: "its l
 
 @command(
     "verify",
-    outputs=lambda: Outputs("findings", (FindingRow,), CheckSummary),
+    several=verify_several,
+    outputs=lambda: Outputs("findings", (FindingRow,), CheckSummary, several=(VerifiedEnvironment, SeveralSummary)),
     formats=("text", "json", "ndjson", "csv", "junit", "sarif", "prometheus"),
     features=("fields", "progress", "jobs", "order"),
     examples=(
         ("Is the log whole", "jetool verify /data/env"),
         ("Can every record be found and read", "jetool verify /data/env --full"),
+        ("Are all environments of a directory whole", "jetool verify /data/*"),
         ("Does an index agree with its database", "jetool verify /data/env --secondary people.city:people"),
         ("For a pipeline: JUnit, warnings count too", "jetool verify /data/env --strict --format junit"),
     ),
@@ -77,10 +80,17 @@ _UNREAD: Final = {UNREADABLE.code: "it cannot be read", UNSUPPORTED.code: "its l
 )
 @environment
 @click.option(
-    "--log", "log", is_flag=True, help="Every entry of every file, and the links between files; includes --tail."
+    "--log", "log", is_flag=True, help="Every entry of every file, and the links between files; includes --end."
 )
-@click.option("--tail", "tail", is_flag=True, help="The end of the log: a torn tail, or committed work after damage.")
-@click.option("--tree", "tree", is_flag=True, help="The catalogue and every node of every tree; includes --tail.")
+@click.option(
+    "--end",
+    "tail",
+    cls=RenamedOption,
+    old=("--tail",),
+    is_flag=True,
+    help="The end of the log: a torn tail, or committed work after damage.",
+)
+@click.option("--tree", "tree", is_flag=True, help="The catalogue and every node of every tree; includes --end.")
 @click.option(
     "--refs", "refs", is_flag=True, help="Every reference of the trees: the right entry, and not an obsolete one."
 )
@@ -89,7 +99,7 @@ _UNREAD: Final = {UNREADABLE.code: "it cannot be read", UNSUPPORTED.code: "its l
 )
 @click.option("--space", "space", is_flag=True, help="The cleaner's utilization figures against log and trees.")
 @click.option(
-    "--rep", "rep", is_flag=True, help="Replication: the VLSN index against the log, gaps, the group; includes --tail."
+    "--rep", "rep", is_flag=True, help="Replication: the VLSN index against the log, gaps, the group; includes --end."
 )
 @click.option(
     "--secondary",
@@ -98,20 +108,20 @@ _UNREAD: Final = {UNREADABLE.code: "it cannot be read", UNSUPPORTED.code: "its l
     metavar="NAME:PRIMARY",
     help="Every entry of a secondary refers to a record of its primary. Repeatable.",
 )
-@click.option("--quick", is_flag=True, help="The last file only: --tail.")
+@click.option("--quick", is_flag=True, help="The last file only: --end.")
 @click.option("--full", is_flag=True, help="All checks.")
 @click.option("--strict", is_flag=True, help="Exit 8 if there are only warnings.")
 def verify(
     run: Run, /, env: str, *, secondaries: tuple[str, ...], quick: bool, full: bool, strict: bool, **asked: bool
 ) -> int:
-    """Check an environment and print findings with stable codes. Without a level, --log and --tail are checked.
+    """Check an environment and print findings with stable codes. Without a level, --log and --end are checked.
 
     --log reads every byte of the log: types, sizes, checksums, prevOffsets, file headers, VLSN order, missing files,
-    rollback periods. It judges damage in the last file as --tail does: a torn tail without a committed entry is a note.
+    rollback periods. It judges damage in the last file as --end does: a torn tail without a committed entry is a note.
     If a file is missing and the log does not show why, it walks the trees to check whether they refer to the file.
     --tree, --refs and --data recover the environment in memory and check what JE would find when it opens it; each
-    includes the previous one and --tail, and --space includes --tree. They take longer: every node, and for --refs and
-    --data every record, is read in key order. --rep includes --tail, recovers the environment too, and looks up every
+    includes the previous one and --end, and --space includes --tree. They take longer: every node, and for --refs and
+    --data every record, is read in key order. --rep includes --end, recovers the environment too, and looks up every
     mapping of the VLSN index in the log.
 
     --secondary declares NAME a secondary database (an index) of PRIMARY; the log does not record this. Each entry of
@@ -119,10 +129,13 @@ def verify(
     key creator knows them. Given alone, --secondary checks nothing else.
 
     For a Derby database both control files, the log, valid records after its end and missing containers are checked.
-    Without --log, --tail and --quick, every page of every container is checked too, and its version against the log.
+    Without --log, --end and --quick, every page of every container is checked too, and its version against the log.
 
     Notes (JE-OPEN) name obstacles to opening a sound log with JE, and conditions for it: duplicates of JE 3 or 4 in the
     recovery interval, less free disk space than je.freeDisk, classes that order keys.
+
+    Several environments are checked one after another: a verdict for each, one summary, and the worst exit code. A
+    directory that is no environment, which a glob such as /data/* matches too, is named as skipped.
 
     The summary lists what was not checked. Nothing is changed. A running environment can be checked; the entry that its
     writer is writing may then look like a torn tail.

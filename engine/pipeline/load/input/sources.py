@@ -75,7 +75,7 @@ def layout_of(paths: tuple[str, ...], name: str | None, delimiter: str | None, *
             "the format of the source cannot be derived from its name",
             expected="files of one format: .csv, .tsv, .jsonl, .parquet, .orc",
             found=", ".join(paths),
-            hint="name it with --from csv|tsv|jsonl|parquet|orc|avro",
+            hint="name it with --input-format csv|tsv|jsonl|parquet|orc|avro",
         )
     chosen = found.pop() or ""
     if delimiter is not None and chosen not in ("csv", "tsv"):
