@@ -29,7 +29,7 @@ from jetool.frame.documents.command_pages import (
     Synopsis,
     Terms,
     Verbatim,
-    Written,
+    Handwritten,
     command_pages,
 )
 from jetool.frame.manual import escape
@@ -80,7 +80,7 @@ def _block(block: Block) -> str:
             return _list((_term(kind, term), text) for term, text in entries)
         case Examples(entries):
             return _examples(entries)
-        case Written(markdown):
+        case Handwritten(markdown):
             return manual.blocks(markdown)
         case _:
             return ",\n".join(_reference(page) for page in block.pages) + "\n"

@@ -1,4 +1,4 @@
-"""Documents whose ``console`` blocks are run from top to bottom: ``python -m tests.doc.consoles PAGE`` writes the output.
+"""Documents whose ``console`` blocks are run in order: ``python -m tests.doc.consoles PAGE`` writes their output.
 
 All blocks of a page run in one directory, each line in a shell of its own. What differs between two runs, the directory
 and the times of saved bytes, is replaced.

@@ -64,7 +64,8 @@ def test_plain_text_stays_as_it_is() -> None:
 
 def test_a_topic_as_markdown() -> None:
     text = (
-        "# jetool-x(7): what it is\n\nSee jetool-info(1), `jetool-info(1)`.\n\nterm\n: what it\n  means\n\n- one\n  more\n\n"
+        "# jetool-x(7): what it is\n\nSee jetool-info(1), `jetool-info(1)`.\n\nterm\n: what it\n  means\n\n"
+        "- one\n  more\n\n"
         "```\njetool-info(1)\n- x\n```\n\n{{versions}}\n"
     )
     found = topic_markdown(text)

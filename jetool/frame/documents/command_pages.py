@@ -52,7 +52,7 @@ class Examples(NamedTuple):
     entries: tuple[tuple[str, str], ...]
 
 
-class Written(NamedTuple):
+class Handwritten(NamedTuple):
     """Sections by hand, in the Markdown of ``jetool.frame.manual``."""
 
     markdown: str
@@ -64,7 +64,7 @@ class References(NamedTuple):
     pages: tuple[str, ...]
 
 
-Block = Synopsis | Paragraph | Verbatim | Terms | Examples | Written | References
+Block = Synopsis | Paragraph | Verbatim | Terms | Examples | Handwritten | References
 
 
 class Section(NamedTuple):
@@ -101,7 +101,7 @@ class _Sources(NamedTuple):
     def end(self, name: str, pages: Iterable[str]) -> Iterator[Section]:
         """The last sections: those written by hand, and the references."""
         if text := self.written(name):
-            yield Section(None, (Written(text),))
+            yield Section(None, (Handwritten(text),))
         yield Section("See also", (References((*(f"{page}(1)" for page in pages), *self.about.get(name, ()))),))
 
 

@@ -23,7 +23,7 @@ from jetool.frame.documents.command_pages import (
     Synopsis,
     Terms,
     Verbatim,
-    Written,
+    Handwritten,
 )
 
 # Where the pages of the sections lie in the site.
@@ -88,7 +88,7 @@ def _block(block: Block) -> str:
             return _definitions(kind, entries)
         case Examples(entries):
             return "\n\n".join(f"{escape_markdown(text)}:\n\n{_fenced(line, 'sh')}" for text, line in entries)
-        case Written(markdown):
+        case Handwritten(markdown):
             return _written(markdown)
         case _:
             return ", ".join(_linked(page) for page in block.pages)
