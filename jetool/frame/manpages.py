@@ -24,12 +24,12 @@ from jetool.frame.documents.command_pages import (
     Block,
     CommandPage,
     Examples,
+    Handwritten,
     Paragraph,
     Section,
     Synopsis,
     Terms,
     Verbatim,
-    Handwritten,
     command_pages,
 )
 from jetool.frame.manual import escape

@@ -19,11 +19,11 @@ from jetool.frame.documents.command_pages import (
     Block,
     CommandPage,
     Examples,
+    Handwritten,
     Paragraph,
     Synopsis,
     Terms,
     Verbatim,
-    Handwritten,
 )
 
 # Where the pages of the sections lie in the site.
