@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,12 +16,9 @@ from jetool.frame import cli, manpages, manual, table
 from jetool.frame.command import Command
 from jetool.frame.manual import escape
 from tests.support import harness
-from tests.support.harness import REPOSITORY
 from tests.support.manuals import MAN, calls_in
 from tests.support.tools import needs
 from tests.support.waiting import PATIENCE_S
-
-GOLDEN = REPOSITORY / "tests" / "golden"
 
 
 def write(directory: Path) -> dict[str, str]:
@@ -112,10 +108,9 @@ def test_pages_format_without_complaint(tmp_path: Path) -> None:
         assert done.stdout
 
 
-# Pages of man5 and man7, and the runbook above all.
+# Pages of man5 and man7.
 
 MARKDOWN = sorted(MAN.glob("*.md"))
-RUNBOOK = MAN / "jetool-runbook.7.md"
 
 
 @pytest.mark.parametrize("path", MARKDOWN, ids=lambda path: path.name)
@@ -183,84 +178,6 @@ def test_markdown_as_roff() -> None:
         ".IP \\(bu 3\nfirst of two\n.IP \\(bu 3\nsecond\n.TP\nterm\nwhat it means\n.SS Two\n"
         ".RS 2\n.nf\na  b\n\\-  \\-\n1  x\n.fi\n.RE\n.PP\nAfter.\n.RS 2\n.nf\njetool info\n\\&.dot\n.fi\n.RE\n"
     )
-
-
-# What the runbook says of each symptom, on an environment that has it: the exit codes of its commands, in order. Those
-# that need Spark, or running nodes, are not run.
-WALKS = {
-    "First": ("je-17/corrupt-middle", [1, 1, 1]),
-    "After a crash or a loss of power": ("je-17/torn-cut-mid", [0]),
-    "Committed work after damage": ("je-17/corrupt-middle", [1, 1, 1, 6]),
-    "A log file is missing": ("je-17/corrupt-middle", [1, 1]),
-    "The restore marker": ("je-17/restore-required", [0, 0, 1]),
-    "The environment is locked": ("je-17/txn-crash", [0]),
-    "Opening takes very long": ("je-17/txn-crash", [0, 0, 0]),
-    "A record is missing, or wrong": ("je-17/txn-crash", [0, 0, 0]),
-    "The disk fills up": ("je-17/txn-crash", [0, 0, 0]),
-    "A replica does not start": ("je-17/ha-rollback", [0, 0, 0, 0, 0]),
-    "A replica refuses to roll back": ("je-17/rollback-four-periods", [0, 0, 0]),
-    "Which node is the newest?": ("je-17/ha-rollback", [0, 0]),
-    "The majority is lost for good": ("je-17/ha-rollback", [0, 0, 0, 0]),
-    "Moving records into a new environment": ("je-17/txn-crash", [0, 0, 0]),
-    "Backups, and going back to a point": ("je-17/txn-crash", [0, 0, 0, 0, 0, 0, 0]),
-    "It was the wrong repair": ("je-17/torn-cut-mid", [0, 0]),
-}
-
-# What stands for the names of the page there.
-NAMES = {"user0001": "0x00000aa9", "users": "accounts", "orders": "accounts", "utf8": "hex"}
-
-
-@pytest.mark.parametrize("heading", WALKS)
-def test_the_runbook_is_true(heading: str, tmp_path: Path) -> None:
-    name, expected = WALKS[heading]
-    env = tmp_path / "env"
-    shutil.copytree(GOLDEN / name, env)
-    if heading == "A log file is missing":
-        (env / "00000003.jdb").unlink()
-    elif heading == "It was the wrong repair":
-        assert harness.run("recover", env).code == 0
-    other = tmp_path / "other"
-    # Two nodes of one group: streams of different groups are not compared.
-    shutil.copytree(env, other)
-    places = {"/data/env": env, "/data/old": env, "/data/node1": env, "/data/new": other, "/data/node2": other}
-    places |= {"/backup/env": tmp_path / "backups", "/data/restored": tmp_path / "restored"}
-    found = []
-    for call in calls_in(RUNBOOK):
-        if call.heading == heading and call.in_block and call.words[0] not in ("fleet", "load", "node"):
-            words = [str(places.get(word, NAMES.get(word, word))) for word in call.words]
-            words = [str(tmp_path / word) if word == "orders.dump" else word for word in words]
-            found.append(harness.run(*words).code)
-    assert found == expected
-
-
-def test_every_symptom_of_the_runbook_is_walked() -> None:
-    walked = {one.heading for one in calls_in(RUNBOOK) if one.in_block}
-    assert walked - set(WALKS) == {"Damage before the last file", "A group has no master", "Derby databases"}
-
-
-def test_the_runbook_on_damage_before_the_last_file(tmp_path: Path) -> None:
-    """Where recovery has to read the place, and where it has not."""
-    env = tmp_path / "env"
-    for file, codes in (("00000003.jdb", [1, 7]), ("00000000.jdb", [1, 0])):
-        shutil.copytree(GOLDEN / "je-17/torn-cut-mid", env)
-        with (env / file).open("r+b") as damaged:
-            damaged.seek(3000)
-            damaged.write(b"\xff\xfe\xff")
-        calls = [one for one in calls_in(RUNBOOK) if one.heading == "Damage before the last file" and one.in_block]
-        looking = [one.words for one in calls if one.words[0] != "fleet"]
-        assert [
-            harness.run(*[str(env) if word == "/data/env" else word for word in words]).code for words in looking
-        ] == codes
-        shutil.rmtree(env)
-
-
-def test_the_runbook_on_derby(tmp_path: Path) -> None:
-    db = tmp_path / "derby"
-    assert harness.run("create", db, "--store", "derby", "--db", "users").code == 0
-    assert harness.run("put", db, "k", "v", "--db", "users").code == 0
-    calls = [one.words for one in calls_in(RUNBOOK) if one.heading == "Derby databases" and one.in_block]
-    assert len(calls) == 4
-    assert {harness.run(*[str(db) if word == "/data/derby" else word for word in words]).code for words in calls} == {0}
 
 
 def test_every_command_is_in_the_page_of_commands() -> None:
