@@ -65,7 +65,8 @@ def dbs(run: Run, env: str, count: bool, internal: bool, names: tuple[str, ...],
     """List the databases as recovery would leave them.
 
     Recovery runs in memory: the list includes committed work after the last checkpoint, and no uncommitted work.
-    Nothing is locked, created or changed; a running environment can be read.
+    Nothing is created or changed; a running environment can be read. Its writer does not wait, and its cleaner deletes
+    no log file meanwhile.
     """
     with open_to_read(run, env, as_of) as found:
         # The given name may be that of an internal database.
