@@ -73,7 +73,7 @@ def dbs(run: Run, env: str, count: bool, internal: bool, names: tuple[str, ...],
         listed = found.database_names(internal=internal or bool(names))
         absent = sorted(set(names) - set(listed))
         if absent:
-            raise NotFoundError(f"no database of the name {absent[0]!r}", file=env, hint=f"jetool dbs {env}")
+            raise NotFoundError(f"no database {absent[0]!r}", file=env, hint=f"jetool dbs {env}")
         chosen = [name for name in listed if not names or name in names]
         rows = _rows(run, found, chosen, count=count)
     run.out.table(DatabaseRow, rows, completeness(found.unseen))

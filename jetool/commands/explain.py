@@ -131,7 +131,7 @@ def explain(run: Run, file: str, directory: str | None) -> int:
         found = read_messages(counted(iter(lines)))
     if not found:
         raise NotFoundError(
-            "no message of JE or Derby in the text",
+            "no message of JE or Derby",
             file="standard input" if file == "-" else file,
             found=plural(count, "line"),
             hint="paste the whole exception, with the lines before its stack trace",
@@ -211,7 +211,7 @@ def _opened(file: str) -> Iterator[IO[str]]:
         raise NotFoundError("no such file", file=file, hint="check the path; - reads standard input") from error
     except IsADirectoryError as error:
         raise UsageError(
-            "a directory instead of a file with messages",
+            "not a file with messages but a directory",
             file=file,
             hint="name the file, such as je.info.0; --env names an environment to look at",
         ) from error

@@ -145,7 +145,7 @@ def test_a_log_that_grows_while_it_is_read_is_named(env: Path, monkeypatch: pyte
     monkeypatch.setattr("jetool.commands.info.command.survey", writing)
     moved = run("info", env)
     assert moved.code == 0
-    assert "the tail is moving: " in moved.err
+    assert f"the tail is moving in {env}: " in moved.err
     monkeypatch.undo()
     assert "the tail is moving" not in run("info", env).err
 
