@@ -56,7 +56,6 @@ def page(profiles: Sequence[Profile], made_ms: int, version: str) -> str:
     one = len(profiles) == 1
     title = "Environment report" if one else "Fleet report"
     count = names[profiles[0].member.env] if one else plural(len(profiles), "environment")
-    about = f"{escape(count)}, read {moment_text(made_ms)} UTC. Nothing was changed."
     main = [
         _tiles(profiles),
         _overview(profiles, names),
@@ -65,14 +64,31 @@ def page(profiles: Sequence[Profile], made_ms: int, version: str) -> str:
         "<h2>Environments</h2>" + _map_legend(),
         *(_environment(profile, names[profile.member.env], index) for index, profile in enumerate(profiles)),
     ]
+    foot = (
+        "Sizes are bytes on disk; times are UTC. Garbage is what the log's own utilization records say as of the last "
+        "checkpoint."
+    )
+    return whole_page(title, count, "".join(main), foot, made_ms, version)
+
+
+def whole_page(title: str, subject: str, main: str, foot: str, made_ms: int, version: str) -> str:
+    """A page around its content, with style sheet and script.
+
+    Arguments:
+        subject: what it is about, as text.
+        main: its content, as markup.
+        foot: notes at its end.
+        made_ms: time of the report.
+        version: of jetool.
+    """
+    about = f"{escape(subject)}, read {moment_text(made_ms)} UTC. Nothing was changed."
     return _visible(
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{title}: {escape(count)}</title><style>{STYLE}</style></head><body>"
+        f"<title>{title}: {escape(subject)}</title><style>{STYLE}</style></head><body>"
         f'<header><h1>{title}</h1><p class="soft">{about}</p></header>'
-        f"<main>{''.join(main)}</main>"
-        f"<footer>Made by jetool {escape(version)}. Sizes are bytes on disk; times are UTC. Garbage is what "
-        "the log's own utilization records say as of the last checkpoint.</footer>"
+        f"<main>{main}</main>"
+        f"<footer>Made by jetool {escape(version)}. {foot}</footer>"
         f"<script>{SCRIPT}</script></body></html>\n"
     )
 

@@ -73,6 +73,7 @@ summary b{font-weight:600;overflow-wrap:anywhere}
 .facts div{display:flex;justify-content:space-between;gap:12px;border-bottom:1px solid var(--rule);padding:4px 0}
 .facts dt{color:var(--soft)}
 .facts dd{margin:0;text-align:right;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
+.said{font-size:18px;margin:18px 0}
 .findings{margin:0 0 10px;padding-left:18px}.findings p{margin:2px 0 8px;color:var(--soft)}
 .next{margin:4px 0 10px;padding-left:22px}.next li{margin:0 0 6px}
 code{font:13px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;overflow-wrap:anywhere;background:var(--faint);
