@@ -3,7 +3,7 @@
 ``cli`` finds the command in ``table`` and runs it; ``command``, ``groups`` and ``options`` declare commands; ``verbs``
 chooses the function for JE or for Derby by the kind of the environment (``kinds``); ``params`` and ``addresses`` parse
 arguments; ``environments``, ``repairs`` and ``node_stream`` open environments; ``exits`` turns an exception into an
-exit code and a message. ``schemas`` and ``manpages`` generate documentation.
+exit code and a message. ``schemas``, ``manpages`` and ``documents`` generate documentation.
 
 Also here:
 

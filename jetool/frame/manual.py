@@ -41,7 +41,7 @@ from jetool.frame import cli, table
 from jetool.frame.command import Command
 
 SOURCE: Final = ".md"
-_REFERENCE: Final = re.compile(r"\b(jetool(?:-[a-z-]+)?)\((\d)\)")
+REFERENCE: Final = re.compile(r"\b(jetool(?:-[a-z-]+)?)\((\d)\)")
 _INLINE: Final = re.compile(r"(`[^`]+`|\*\*[^*]+\*\*|(?<!\w)\*[^*\s][^*]*\*(?!\w)|\bjetool(?:-[a-z-]+)?\(\d\))")
 _TYPES: Final = {"B": "u8", "H": "u16", "I": "u32", "i": "i32", "q": "i64"}
 _SIZES: Final = {"B": 1, "H": 2, "I": 4, "i": 4, "q": 8}
@@ -76,9 +76,9 @@ def about(directory: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for path in sources(directory):
         text = path.read_text(encoding="utf-8")
-        title = re.search(_REFERENCE, text)
+        title = re.search(REFERENCE, text)
         assert title is not None, path
-        for name, section in _REFERENCE.findall(text.partition("## See also")[2]):
+        for name, section in REFERENCE.findall(text.partition("## See also")[2]):
             if section == "1":
                 found.setdefault(name, []).append(title[0])
     return found
@@ -91,7 +91,12 @@ def page(text: str) -> str:
     assert found is not None, first
     name, section, what = found.groups()
     head = f'.TH "{escape(name.upper())}" "{section}" "" "jetool {VERSION}" "jetool manual"\n'
-    return f"{head}.SH NAME\n{escape(name)} \\- {escape(what)}\n" + "".join(_blocks(rest.splitlines()))
+    return f"{head}.SH NAME\n{escape(name)} \\- {escape(what)}\n" + blocks(rest)
+
+
+def blocks(text: str) -> str:
+    """The part of a page after its first line, as roff."""
+    return "".join(_blocks(text.splitlines()))
 
 
 def _blocks(lines: Sequence[str]) -> Iterator[str]:
@@ -141,7 +146,7 @@ def _inline(text: str) -> str:
     """Words with their fonts."""
     parts = []
     for part in _INLINE.split(text):
-        if reference := _REFERENCE.fullmatch(part):
+        if reference := REFERENCE.fullmatch(part):
             parts.append(f"\\fB{escape(reference[1])}\\fR({reference[2]})")
         elif len(part) > 2 and part.startswith("`"):
             parts.append(f"\\fB{escape(part[1:-1])}\\fR")

@@ -63,7 +63,7 @@ def test_groups_and_their_commands_have_pages(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("samples")
 def test_hand_written_sections_come_before_see_also(tmp_path: Path) -> None:
-    (tmp_path / "jetool-sample.1.extra").write_text(".SH NOTES\nBy hand.\n")
+    (tmp_path / "jetool-sample.1.extra").write_text("## Notes\n\nBy hand.\n")
     assert write(tmp_path)["jetool-sample.1"].index("By hand.") < write(tmp_path)["jetool-sample.1"].index("SEE ALSO")
 
 

@@ -82,12 +82,33 @@ def test_directories_of_the_corpus_are_named() -> None:
     assert names <= set(QUOTED)
 
 
+def stages() -> list[str]:
+    """The stages that ``.ci/run`` runs, in order."""
+    found = re.search(r"STAGES=\((format .*)\)", (REPOSITORY / ".ci/run").read_text())
+    assert found is not None
+    return found[1].split()
+
+
 def test_stages_of_ci_are_named() -> None:
-    stages = re.search(r"STAGES=\((format .*)\)", (REPOSITORY / ".ci/run").read_text())
-    assert stages is not None
     written = re.search(r"runs the stages ([\w, ]+?)\.", TEXT)
     assert written is not None
-    assert re.split(r", | and ", written[1]) == stages[1].split()
+    assert re.split(r", | and ", written[1]) == stages()
+
+
+def test_stages_of_ci_are_explained() -> None:
+    """In CONTRIBUTING.md, a list in the same order."""
+    text = (REPOSITORY / "CONTRIBUTING.md").read_text()
+    items = re.findall(r"^\* ((?:\*\*\w+\*\*(?:, )?)+): ", text, re.MULTILINE)
+    assert [name for item in items for name in re.findall(r"\w+", item)] == stages()
+
+
+def test_every_stage_of_ci_can_be_called() -> None:
+    text = (REPOSITORY / ".ci/run").read_text()
+    body = text[text.index("\nstage() {") : text.index("\nfor name in")]
+    assert re.findall(r"^ {8}(\w+)\) ", body, re.MULTILINE) != []
+    assert set(re.findall(r"^ {8}(\w+)\) ", body, re.MULTILINE)) == set(stages())
+    # In its first lines, and in what it says of an unknown stage.
+    assert text.count(" ".join(stages())) == 3
 
 
 def test_it_is_found_and_short() -> None:

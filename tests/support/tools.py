@@ -81,6 +81,7 @@ TOOLS = {
     "Derby": Tool(DERBY_JAR.exists, "apt-get install libderby-java, or DERBY_JAR"),
     "Derby's languages": Tool(DERBY_JAR.with_name("derbyLocale_ja_JP.jar").exists, "apt-get install libderby-java"),
     "browser": Tool(_program(*BROWSERS), "apt-get install chromium-headless-shell"),
+    "MkDocs": Tool(_modules("mkdocs", "material"), "pip install '.[docs]'"),
     "C compiler": Tool(_compiler, "apt-get install gcc, and the headers of Python"),
     "native build": Tool(_native_build, "a wheel built where there is a C compiler"),
     "atheris": Tool(_modules("atheris"), "pip install '.[dev]'"),
