@@ -83,7 +83,6 @@ NATIVE = (
     "engine/format/fast/ln.py",
     "engine/format/fast/packed_ints.py",
     "engine/format/fast/txn_end.py",
-    "engine/format/fast/txns.py",
     "engine/format/header.py",
     "engine/format/lsn.py",
     "engine/log/access.py",
@@ -122,10 +121,7 @@ NATIVE = (
     "engine/txn/payload.py",
     "engine/txn/records.py",
     "engine/txn/txn.py",
-    "engine/verify/missing_file_refs.py",
-    "engine/verify/obsolete.py",
     "engine/verify/records.py",
-    "engine/verify/space.py",
     "engine/verify/tree.py",
 )
 # What Python cannot do, or not as fast.

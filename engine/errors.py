@@ -26,10 +26,45 @@ formats the counts in it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import ClassVar, TypeVar
 
 E = TypeVar("E", bound=BaseException)
+
+# Clauses after which the file is named without a preposition: the file is what they speak of.
+_BARE = re.compile(r"(no such|not an?) [a-z -]+")
+_VERB = re.compile(r"cannot [a-z]+( the (file|directory))?|no directory matches")
+_SUBJECT = re.compile(
+    r"the (environment|directory|directory for the copy|output directory|backup directory|file|database|manifest) "
+    r"(?=(is|has|had|holds|held|belongs|must|does|preserves|names|was) )"
+)
+# A clause in plain words, and what explains it.
+_EXPLAINED = re.compile(r"(?!(no|there is a) (record|version) )([a-zA-Z ,'()-]+)(: .+)")
+
+
+def located(what: str, file: str | None, lsn: str | None) -> str:
+    """A clause with its file and LSN, as a sentence would have them.
+
+    ``the directory is not empty`` becomes ``the directory /data/out is not empty``, ``no such file`` becomes ``no such
+    file: /data/x``, and ``the log is damaged: bad checksum`` becomes ``the log is damaged in 0.jdb at 0x0/0x1f: bad
+    checksum``.
+    """
+    at = f" at {lsn}" if lsn else ""
+    # Many errors of the operating system name the file already.
+    if not file or (what.startswith("cannot ") and f" {file}:" in f"{what}:"):
+        return what + at
+    if _BARE.fullmatch(what):
+        return f"{what}: {file}{at}"
+    if _VERB.fullmatch(what):
+        return f"{what} {file}{at}"
+    subject = _SUBJECT.match(what)
+    if subject is not None:
+        return f"{subject[0]}{file} {what[subject.end() :]}{at}"
+    explained = _EXPLAINED.fullmatch(what)
+    if explained is not None:
+        return f"{explained[3]} in {file}{at}{explained[4]}"
+    return f"{what} in {file}{at}"
 
 
 class JetoolError(Exception):
@@ -72,8 +107,7 @@ class JetoolError(Exception):
         self.figures = figures or {}
 
     def __str__(self) -> str:
-        where = " ".join(p for p in (f"in {self.file}" if self.file else "", f"at {self.lsn}" if self.lsn else "") if p)
-        text = f"{self.what} {where}".rstrip()
+        text = located(self.what, self.file, self.lsn)
         if self.expected is not None or self.found is not None:
             found = "nothing" if self.found is None else self.found
             text += f": expected {self.expected}, found {found}" if self.expected is not None else f": {found}"

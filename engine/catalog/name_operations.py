@@ -105,7 +105,7 @@ class NamingOperations:
             raise UnknownOrderError(state.order.learned)
         # The latch is not held here: a transaction that has the name locked may need the latch to end.
         if not self._write_name(name, state.id, _CREATE, txn, PutMode.INSERT_ONLY, state):
-            raise ExistsError(f"there is a database of the name {name!r} already")
+            raise ExistsError(f"there is a database {name!r} already")
         with self._ctx.latch:
             state.deferred = options.deferred_write or options.temporary
             catalog.add(state)
@@ -146,7 +146,7 @@ class NamingOperations:
         state = self._existing(old, txn)
         # Write the new name first: if it is taken, the old name is still untouched.
         if not self._write_name(new, state.id, _RENAME, txn, PutMode.INSERT_ONLY, None):
-            raise ExistsError(f"there is a database of the name {new!r} already")
+            raise ExistsError(f"there is a database {new!r} already")
         self.drop_name(old, state.id, txn)
         return state
 
@@ -296,7 +296,7 @@ class NamingOperations:
         with self._ctx.latch:
             state = self._catalog.by_name(name)
         if state is None:
-            raise DatabaseNotFoundError(f"no database of the name {name!r}", hint="jetool dbs lists them")
+            raise DatabaseNotFoundError(f"no database {name!r}", hint="jetool dbs lists them")
         # Checked under the lock on the name: the database cannot be opened from here on.
         if state.handles:
             raise InUseError(f"database {name!r} is open", hint="close it first")

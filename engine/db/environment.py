@@ -392,7 +392,5 @@ class Environment:
 
     def _handle(self, name: str, state: DatabaseState | None) -> Database:
         if state is None:
-            raise DatabaseNotFoundError(
-                f"no database of the name {name!r}", file=self.home, hint="jetool dbs lists them"
-            )
+            raise DatabaseNotFoundError(f"no database {name!r}", file=self.home, hint="jetool dbs lists them")
         return Database(self.engine, state, self._dependents.setdefault(state.id, Dependents()))

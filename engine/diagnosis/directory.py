@@ -47,7 +47,7 @@ def find_environments(directory: str) -> list[str]:
     places = list(_below(disk.root, 0, [0]))
     if not places:
         raise NotFoundError(
-            "no JE environment and no Derby database here or below",
+            "no JE environment and no Derby database",
             file=directory,
             expected=f"log files such as 00000000.jdb, or service.properties, up to {MOST_LEVELS} levels down",
             hint="name the directory that holds them; jetool info DIR says what a directory lacks",

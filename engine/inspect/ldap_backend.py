@@ -95,7 +95,7 @@ def base_dns(env: Environment) -> list[str]:
     }
     if not found:
         raise NotFoundError(
-            "no LDAP entries in the environment",
+            "no LDAP entries",
             file=env.home,
             expected="a database id2entry",
             found=", ".join(env.database_names()[:5]) or "no database",

@@ -303,7 +303,7 @@ def ids_of(words: tuple[str, ...], records: Iterable[Record | None], root: str) 
     if missing:
         shown = ", ".join(sorted(name for name in known if not name.startswith("_je"))[:20])
         raise NotFoundError(
-            f"no database named {', '.join(missing)} in the log",
+            f"the log has no database {', '.join(map(repr, missing))}",
             file=root,
             hint=f"names in the log: {shown}"
             if shown

@@ -120,7 +120,7 @@ def read_extents(env: Environment) -> tuple[JournalExtents, ...]:
             families[found.family].append((found.first_id, name))
     if not any(families.values()):
         raise NotFoundError(
-            "no database of journals in the environment",
+            "no database of journals",
             file=env.home,
             expected="databases that are named by the ids of their first journals",
             found=", ".join(env.database_names()[:5]) or "no database",

@@ -23,7 +23,7 @@ from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import TXN_ENDS
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.vlsn import NULL_VLSN
-from engine.journals.extents import JournalExtent, JournalExtents
+from engine.journals.extents import IdRange, JournalExtent, JournalExtents
 from engine.journals.unseen import UnseenJournals, read_unseen, read_values
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
@@ -179,6 +179,19 @@ class JournalReader:
                 time_ms=one.time_ms,
                 seen=False,
             )
+
+    def is_unseen(self, wanted: int) -> bool:
+        """Whether the log has a journal of this id that recovery does not read."""
+        return self.unseen is not None and bool(self.unseen.between(wanted, wanted))
+
+    def destroyed(self, first: int, last: int) -> list[IdRange]:
+        """The parts of a range of ids that have no intact entry because of damage; the first ``MOST_HOLES``."""
+        gone = self.unseen.destroyed if self.unseen is not None else ()
+        return [
+            IdRange(max(one.first, first), min(one.last, last))
+            for one in gone
+            if one.first <= last and one.last >= first
+        ]
 
     def clock_before(self, wanted: int) -> int | None:
         """The time of the newest clock journal before an id; None if no clock journal is near enough."""

@@ -184,7 +184,7 @@ class RecordSourceReader(DataSourceReader):
         # Environments without the database are skipped; the name is wrong only if all are.
         if not is_there and self._db is not None:
             raise NotFoundError(
-                f"no database of the name {self._db!r}",
+                f"no database {self._db!r}",
                 file=", ".join(self._environments[:3]),
                 hint="jetool dbs lists them",
             )

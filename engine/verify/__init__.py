@@ -3,6 +3,7 @@
 Modules:
 
 * ``collector``: collecting a bounded number of findings
+* ``damage_rules``: the rule that a stretch of damage breaks
 * ``environment``: checking an environment on all requested levels, in one report
 * ``log``: checking the log itself: every entry of every file, and the links between files
 * ``log_rules``: the rules that ``verify --log --end`` checks

@@ -37,7 +37,6 @@ from engine.format.entry_types import (
     CKPT_END,
     CKPT_ENDS,
     CKPT_START,
-    COMMIT,
     DB_TREE,
     ERASED,
     RESTORE_REQUIRED,
@@ -49,7 +48,7 @@ from engine.format.header import CHECKSUM_BYTES, FLAGS_AT, HEADER_WITH_VLSN_BYTE
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of, parse_lsn
 from engine.format.vlsn import NULL_VLSN
 from engine.log.check import DamagedStretch, Evidence, FileCheck, LoggedCkptEnd, LoggedFileState, check_file
-from engine.log.damage import is_damaged_header, is_full, was_durable
+from engine.log.damage import is_damaged_header, is_full
 from engine.log.entry import REASONS, LogEntry
 from engine.log.files import LogFile, LogFiles, log_file_name
 from engine.log.interleaved import find_interleaved
@@ -58,6 +57,7 @@ from engine.log.scan import scan_file
 from engine.log.tail import find_end
 from engine.storage.base import Storage
 from engine.verify import log_rules as rules
+from engine.verify.damage_rules import damage_rule
 from engine.verify.missing_file_refs import LostFile, lost_finding, needed_finding
 from engine.verify.report import ERROR, Finding, Report, Rule, finding
 from engine.workers.parallel import map_small
@@ -257,7 +257,7 @@ def _file_findings(storage: Storage, check: FileCheck, end_file: int) -> Iterato
         # In the last file, damaged stretches are judged by the tail check; links and headers are judged as in any file.
         if in_tail and seen.damage.length and not is_damaged_header(seen, end_file):
             continue
-        yield _damage_finding(rules.BY_REASON[seen.damage.reason], seen)
+        yield _damage_finding(damage_rule(seen, end_file), seen)
     for step in check.vlsn_steps_back:
         lsn = make_lsn(check.file.number, step.offset)
         yield finding(rules.VLSN_ORDER, f"{step.vlsn} after {step.before}", lsn=lsn, file=check.file.path)
@@ -281,22 +281,12 @@ def _tail_findings(check: FileCheck, end_file: int) -> Iterator[Finding]:
         damage = seen.damage
         if not damage.length or is_damaged_header(seen, end_file):
             continue
-        if damage.reason == "header":
-            yield _damage_finding(rules.BAD_LAST_HEADER, seen)
-        elif damage.reason == "short":
-            yield finding(rules.SHORT_LAST, plural(damage.length, "byte"), lsn=damage.lsn, file=damage.path)
-        elif any(seen.after):
-            # JE cuts the log here and loses the intact entries after it (D-5).
-            yield _damage_finding(rules.COMMITTED_BEHIND, seen, extra=f"; after it {_evidence(seen.after)}")
-        elif was_durable(seen):
-            yield _damage_finding(rules.DAMAGED_COMMIT, seen)
-        elif damage.has_next:
-            yield _damage_finding(rules.UNCOMMITTED_BEHIND, seen)
-        elif damage.type_number == COMMIT and damage.reason == "checksum":
-            # The Commit was written in full length, so it may have been acknowledged.
-            yield _damage_finding(rules.TORN_COMMIT, seen)
+        rule = damage_rule(seen, end_file)
+        if rule is rules.SHORT_LAST:
+            yield finding(rule, plural(damage.length, "byte"), lsn=damage.lsn, file=damage.path)
         else:
-            yield _damage_finding(rules.TORN, seen)
+            after = f"; after it {_evidence(seen.after)}" if rule is rules.COMMITTED_BEHIND else ""
+            yield _damage_finding(rule, seen, extra=after)
 
 
 def _restore_findings(storage: Storage, files: LogFiles, check: FileCheck) -> Iterator[Finding]:

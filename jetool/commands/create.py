@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Sequence
 from typing import Annotated, Final, NamedTuple
 
@@ -41,9 +43,22 @@ def _outputs() -> Outputs:
     return Outputs("document", (CreateResult, rows.CreatedStore), derby=(rows.CreatedStore,))
 
 
+def _require_parent(run: Run, /, *, env: str, **_: object) -> None:  # noqa: ARG001 - the signature of a check
+    """NotFoundError: the directory in which the environment is to be made does not exist."""
+    parent = os.path.dirname(os.path.abspath(env))
+    if not os.path.isdir(parent):
+        raise NotFoundError(
+            "no such directory",
+            file=parent,
+            consequence="nothing was made",
+            hint=f"make it first: mkdir -p {shlex.quote(parent)}",
+        )
+
+
 @command(
     "create",
     kind_option="store",
+    check=_require_parent,
     outputs=_outputs,
     features=("fields", "write"),
     examples=(
@@ -58,6 +73,7 @@ def _outputs() -> Outputs:
     exits={
         exits.DONE: "the environment was created",
         exits.REFUSED: "the directory is not empty, or a database is named twice",
+        exits.NOT_FOUND: "the directory in which it is to be made does not exist",
         exits.INCOMPLETE: "the directory cannot be written",
     },
 )

@@ -65,14 +65,15 @@ def dbs(run: Run, env: str, count: bool, internal: bool, names: tuple[str, ...],
     """List the databases as recovery would leave them.
 
     Recovery runs in memory: the list includes committed work after the last checkpoint, and no uncommitted work.
-    Nothing is locked, created or changed; a running environment can be read.
+    Nothing is created or changed; a running environment can be read. Its writer does not wait, and its cleaner deletes
+    no log file meanwhile.
     """
     with open_to_read(run, env, as_of) as found:
         # The given name may be that of an internal database.
         listed = found.database_names(internal=internal or bool(names))
         absent = sorted(set(names) - set(listed))
         if absent:
-            raise NotFoundError(f"no database of the name {absent[0]!r}", file=env, hint=f"jetool dbs {env}")
+            raise NotFoundError(f"no database {absent[0]!r}", file=env, hint=f"jetool dbs {env}")
         chosen = [name for name in listed if not names or name in names]
         rows = _rows(run, found, chosen, count=count)
     run.out.table(DatabaseRow, rows, completeness(found.unseen))

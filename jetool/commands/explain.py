@@ -278,7 +278,7 @@ def _opened(file: str) -> Iterator[IO[str]]:
         raise NotFoundError("no such file", file=file, hint="check the path; - reads standard input") from error
     except IsADirectoryError as error:
         raise UsageError(
-            "a directory instead of a file with messages",
+            "not a file with messages but a directory",
             file=file,
             hint="name the file, such as je.info.0; --env names an environment to look at",
         ) from error

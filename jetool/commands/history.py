@@ -100,7 +100,7 @@ def history(
     found, fates = read_history(storage, files, (name,), key, run.jobs, run.listener)
     if not found:
         raise NotFoundError(
-            f"no version of the key {params.key_as_typed(key)} in the log",
+            f"the log has no version of the key {params.key_as_typed(key)}",
             file=env,
             hint=f"jetool scan {env} --db {name} shows the existing keys",
         )

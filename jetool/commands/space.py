@@ -6,6 +6,7 @@ from typing import Annotated, Final, NamedTuple
 
 import click
 
+from engine.db.startup import files_kept
 from engine.errors import plural
 from engine.fields import Choices, Int, Like, Row, SizeBytes, Text, record, shape_of
 from engine.log.files import LOCK_FILE, READERS_BYTE, list_log_files
@@ -135,7 +136,8 @@ def space(run: Run, env: str, why: bool, recalc: bool) -> int:
     The figures are the cleaner's counters, as DbSpace shows them, after a recovery in memory; # is in use; + is perhaps
     in use, because expired records may have been counted already. The reasons are the cleaner's too: enough is in use,
     too new, an open transaction, reserved for replicas, locked records. Every file is listed, so the total is that of
-    the directory. If recovery refuses, the last counters in the log are shown. Nothing is locked, created or changed.
+    the directory. If recovery refuses, the last counters in the log are shown. Nothing is created or changed; a writer
+    that runs does not wait, and its cleaner deletes no log file meanwhile.
 
     The counters are estimates. With --recalc the trees are walked and the log is read: entries that the trees refer to
     are in use, all others are not, and every database gets its totals. If recovery refuses, the newest committed
@@ -145,16 +147,11 @@ def space(run: Run, env: str, why: bool, recalc: bool) -> int:
     require_je(storage)
     writer = writer_of(storage)
     reader = storage.lock_holder(LOCK_FILE, READERS_BYTE) if storage.stat(LOCK_FILE) is not None else None
-    report = survey_space(storage, run.listener)
     databases: tuple[DatabaseSpace, ...] = ()
-    if recalc:
-        files = list_log_files(storage)
-        found = recalculate(storage, env, files, run.listener)
-        report, databases = recounted(report, found, files), found.databases
-        for unknown in found.not_walked:
-            run.messages.warning(
-                f"not counted: {unknown}", file=env, consequence="the entries that it uses count as obsolete"
-            )
+    with files_kept(storage):
+        report = survey_space(storage, run.listener)
+        if recalc:
+            report, databases = _recounted(run, env, storage, report)
     code = exits.FINDINGS if report.problem else exits.DONE
     read = "the trees and the log were" if recalc else "the cleaner's counters were"
     said = exits.verdict(code, report.problem or f"{read} read; checksums were not checked: jetool verify", partly=True)
@@ -180,6 +177,19 @@ def space(run: Run, env: str, why: bool, recalc: bool) -> int:
             consequence="no file is deleted until it closes it",
         )
     return code
+
+
+def _recounted(
+    run: Run, env: str, storage: DiskStorage, report: SpaceReport
+) -> tuple[SpaceReport, tuple[DatabaseSpace, ...]]:
+    """The report with figures that are computed from the trees and the log, and totals of the databases."""
+    files = list_log_files(storage)
+    found = recalculate(storage, env, files, run.listener)
+    for unknown in found.not_walked:
+        run.messages.warning(
+            f"not counted: {unknown}", file=env, consequence="the entries that it uses count as obsolete"
+        )
+    return recounted(report, found, files), found.databases
 
 
 def _file(file: SpaceFile) -> FileUse:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Final, NamedTuple
@@ -133,14 +133,8 @@ def txns(
     if tail is not None and not reverse:
         chosen = chosen[::-1]
     with run.out.stream(TxnRow) as stream:
-        sample: list[tuple[str, Row]] = []
         if run.out.style.width is not None:
-            first, shape = _columns(transactions, chosen[:_SCREEN]), shape_of(TxnRow)
-            kinds = {field.name: field.kind for field in shape.fields}
-            for values in zip(*first.values(), strict=True):
-                row = [(name, kinds[name], value) for name, value in zip(first, values, strict=True)]
-                sample.append((shape.rec, row))
-            stream.fit(sample)
+            stream.fit(_sample(_columns(transactions, chosen[:_SCREEN])))
         parts = [chosen[at : at + _CHUNK_ROWS] for at in range(0, len(chosen), _CHUNK_ROWS)]
         written = Progress(run.listener, "write", len(chosen))
         for part, chunk in zip(
@@ -162,6 +156,16 @@ def txns(
             )
         )
     return report_damage(run, env, found.damages)
+
+
+def _sample(first: Mapping[str, Sequence[Any]]) -> list[tuple[str, Row]]:
+    """The first rows, to which the columns of the table are fitted."""
+    shape = shape_of(TxnRow)
+    kinds = {field.name: field.kind for field in shape.fields}
+    return [
+        (shape.rec, [(name, kinds[name], value) for name, value in zip(first, values, strict=True)])
+        for values in zip(*first.values(), strict=True)
+    ]
 
 
 class _Wanted(NamedTuple):

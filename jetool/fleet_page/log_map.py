@@ -20,13 +20,10 @@ from engine.format.lsn import NULL_LSN, format_lsn, make_lsn
 from engine.pipeline.fleet.profile import MISSING, FileProfile, MissingFile, Profile
 from jetool.fleet_page.svg import Scale, byte_ticks, bytes_text, drawing, element, label, moment_text, plural, tip
 
-_WIDTH: Final = 1100.0
-_LEFT: Final = 84.0
 _RIGHT: Final = 10.0
 _FILES_Y: Final = 26.0
 _FILES_HEIGHT: Final = 46.0
 _LANE: Final = 22.0
-_MOST_FILES: Final = 300
 _MOST_CHECKPOINTS: Final = 400
 _MOST_DAMAGES: Final = 200
 _LABEL_WIDTH: Final = 66.0
@@ -42,11 +39,36 @@ class _Block(NamedTuple):
     obsolete_bytes: int | None
 
 
+class _Frame(NamedTuple):
+    """The measures of a drawing; one unit is a pixel on the screen that it is made for.
+
+    Attributes:
+        left: where the log begins; the names of lanes stand before it.
+        ticks: ticks of the axis, at most.
+        files: files that are drawn one by one, at most.
+    """
+
+    class_: str
+    width: float
+    left: float
+    ticks: int
+    files: int
+
+
+# The style sheet shows one of the two: letters of the wide drawing would have four pixels on a telephone.
+_WIDE: Final = _Frame("map", 1100.0, 84.0, 8, 300)
+_NARROW: Final = _Frame("narrow-map", 340.0, 70.0, 3, 80)
+
+
 def log_map(profile: Profile) -> str:
-    """The drawing; empty for an environment without log."""
+    """The drawing for a wide and for a narrow screen; empty for an environment without log."""
     if not profile.log_bytes:
         return ""
-    scale = Scale(0, profile.log_bytes, _LEFT, _WIDTH - _RIGHT)
+    return _drawn(profile, _WIDE) + _drawn(profile, _NARROW)
+
+
+def _drawn(profile: Profile, frame: _Frame) -> str:
+    scale = Scale(0, profile.log_bytes, frame.left, frame.width - _RIGHT)
     depth = max((period.depth for period in profile.periods), default=-1) + 1
     checkpoints_y = _FILES_Y + _FILES_HEIGHT + 14
     rollbacks_y = checkpoints_y + _LANE
@@ -54,7 +76,7 @@ def log_map(profile: Profile) -> str:
     body = [
         *_recovery(profile, scale),
         label(0, _FILES_Y + _FILES_HEIGHT / 2 + 4, "files"),
-        *(_file(block, x, width) for block, x, width in _placed(profile.files, scale)),
+        *(_file(block, x, width) for block, x, width in _placed(profile.files, scale, frame.files)),
         *_tail(profile, scale),
         *_gaps(profile, scale),
         *_damages(profile, scale),
@@ -62,9 +84,9 @@ def log_map(profile: Profile) -> str:
         *_checkpoints(profile, scale, checkpoints_y),
         *([label(0, rollbacks_y + 4, "rollbacks")] if depth else []),
         *_rollbacks(profile, scale, rollbacks_y),
-        *_axis(profile, scale, bottom),
+        *_axis(profile, scale, bottom, frame.ticks),
     ]
-    return drawing(_WIDTH, bottom + 22, _about(profile), "".join(body), "map")
+    return drawing(frame.width, bottom + 22, _about(profile), "".join(body), frame.class_)
 
 
 def _about(profile: Profile) -> str:
@@ -96,14 +118,14 @@ def _recovery(profile: Profile, scale: Scale) -> Iterator[str]:
         class_="recovery",
     )
     # Near the right edge the label is placed to the left, or it would be cut off.
-    at_end = x > _WIDTH * 0.75
+    at_end = x > scale.start + (scale.end - scale.start) * (0.75 if scale.end > _WIDE.width / 2 else 0.4)
     yield shape + label(end if at_end else x, _FILES_Y - 13, text, "recovery-label", "end" if at_end else None)
 
 
-def _placed(files: Sequence[FileProfile], scale: Scale) -> Iterator[tuple[_Block, float, float]]:
+def _placed(files: Sequence[FileProfile], scale: Scale, most: int) -> Iterator[tuple[_Block, float, float]]:
     """Blocks of files with their position and width."""
-    # Files per block, rounded up so that there are at most ``_MOST_FILES`` blocks.
-    step = -(-len(files) // _MOST_FILES) or 1
+    # Files per block, rounded up so that there are at most ``most`` blocks.
+    step = -(-len(files) // most) or 1
     position = 0
     for start in range(0, len(files), step):
         chunk = files[start : start + step]
@@ -153,7 +175,7 @@ def _gaps(profile: Profile, scale: Scale) -> Iterator[str]:
         named = files[0].path + (f" to {files[-1].path}" if len(files) > 1 else "")
         held = f"{plural(sum(f.records for f in files), 'record')} and {plural(sum(f.nodes for f in files), 'node')}"
         text = f"missing: {named}, {held} of the trees in {'them' if len(files) > 1 else 'it'}"
-        at = min(max(x - _GAP / 2, _LEFT), _WIDTH - _RIGHT - _GAP)
+        at = min(max(x - _GAP / 2, scale.start), scale.end - _GAP)
         yield element("rect", tip(text), x=at, y=_FILES_Y - 3, width=_GAP, height=_FILES_HEIGHT + 6, class_="missing")
 
 
@@ -214,9 +236,9 @@ def _rollbacks(profile: Profile, scale: Scale, y: float) -> Iterator[str]:
             yield label(start + 6, top + 11, words, "rollback-label")
 
 
-def _axis(profile: Profile, scale: Scale, y: float) -> Iterator[str]:
-    yield element("line", x1=_LEFT, y1=y, x2=_WIDTH - _RIGHT, y2=y, class_="axis")
-    for tick in byte_ticks(profile.log_bytes, 8):
+def _axis(profile: Profile, scale: Scale, y: float, ticks: int) -> Iterator[str]:
+    yield element("line", x1=scale.start, y1=y, x2=scale.end, y2=y, class_="axis")
+    for tick in byte_ticks(profile.log_bytes, ticks):
         x = scale.at(tick)
         yield element("line", x1=x, y1=y, x2=x, y2=y + 4, class_="axis")
         yield label(x, y + 16, bytes_text(tick), anchor="middle" if tick else "start")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final
@@ -10,8 +11,18 @@ from typing import Final
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.vlsn import NULL_VLSN
 from engine.log.entry import REASONS
-from engine.pipeline.fleet.profile import MISSING, PROBLEMS, STATES, Profile
+from engine.pipeline.fleet.profile import (
+    DAMAGED,
+    MARKED,
+    MISSING,
+    PROBLEMS,
+    STATES,
+    UNREADABLE,
+    DamagePlace,
+    Profile,
+)
 from engine.pipeline.inventory import short_names
+from engine.verify.log_rules import MARKER
 from jetool.fleet_page.charts import Axis, Line, Mark, bar_chart, legend, line_chart
 from jetool.fleet_page.log_map import log_map
 from jetool.fleet_page.style import SCRIPT, STYLE
@@ -45,7 +56,6 @@ def page(profiles: Sequence[Profile], made_ms: int, version: str) -> str:
     one = len(profiles) == 1
     title = "Environment report" if one else "Fleet report"
     count = names[profiles[0].member.env] if one else plural(len(profiles), "environment")
-    about = f"{escape(count)}, read {moment_text(made_ms)} UTC. Nothing was changed."
     main = [
         _tiles(profiles),
         _overview(profiles, names),
@@ -54,14 +64,31 @@ def page(profiles: Sequence[Profile], made_ms: int, version: str) -> str:
         "<h2>Environments</h2>" + _map_legend(),
         *(_environment(profile, names[profile.member.env], index) for index, profile in enumerate(profiles)),
     ]
+    foot = (
+        "Sizes are bytes on disk; times are UTC. Garbage is what the log's own utilization records say as of the last "
+        "checkpoint."
+    )
+    return whole_page(title, count, "".join(main), foot, made_ms, version)
+
+
+def whole_page(title: str, subject: str, main: str, foot: str, made_ms: int, version: str) -> str:
+    """A page around its content, with style sheet and script.
+
+    Arguments:
+        subject: what it is about, as text.
+        main: its content, as markup.
+        foot: notes at its end.
+        made_ms: time of the report.
+        version: of jetool.
+    """
+    about = f"{escape(subject)}, read {moment_text(made_ms)} UTC. Nothing was changed."
     return _visible(
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        f"<title>{title}: {escape(count)}</title><style>{STYLE}</style></head><body>"
+        f"<title>{title}: {escape(subject)}</title><style>{STYLE}</style></head><body>"
         f'<header><h1>{title}</h1><p class="soft">{about}</p></header>'
-        f"<main>{''.join(main)}</main>"
-        f"<footer>Made by jetool {escape(version)}. Sizes are bytes on disk; times are UTC. Garbage is what "
-        "the log's own utilization records say as of the last checkpoint.</footer>"
+        f"<main>{main}</main>"
+        f"<footer>Made by jetool {escape(version)}. {foot}</footer>"
         f"<script>{SCRIPT}</script></body></html>\n"
     )
 
@@ -81,6 +108,7 @@ def _tiles(profiles: Sequence[Profile]) -> str:
     counted = sum(profile.counted_bytes for profile in profiles)
     obsolete = sum(profile.obsolete_bytes for profile in profiles)
     damages = sum(profile.damage_count for profile in profiles)
+    at_risk = sum(profile.commits_after_damage for profile in profiles)
     longest = max(profiles, key=lambda profile: profile.recovery_bytes)
     periods = sum(len(profile.periods) for profile in profiles)
     unfinished = sum(profile.open_periods for profile in profiles)
@@ -94,10 +122,15 @@ def _tiles(profiles: Sequence[Profile]) -> str:
         ("Garbage", f"{obsolete / counted:.0%}" if counted else _DASH, f"of {bytes_text(counted)} counted"),
         ("Longest recovery", bytes_text(longest.recovery_bytes), plural(longest.recovery_entries, "entry", "entries")),
         ("Rollbacks", str(periods), f"{unfinished} not finished"),
-        ("Damage", str(damages), "place" if damages == 1 else "places"),
+        ("Damage", str(damages), f"{'place' if damages == 1 else 'places'}{_given_up(at_risk)}"),
     )
     cells = (f"<div><dt>{name}</dt><dd>{value}<small>{escape(more)}</small></dd></div>" for name, value, more in tiles)
     return f'<dl class="tiles">{"".join(cells)}</dl>'
+
+
+def _given_up(commits: int) -> str:
+    """What JE loses to damage in the last file, after a count of places."""
+    return f", {plural(commits, 'commit')} after it" if commits else ""
 
 
 def _overview(profiles: Sequence[Profile], names: dict[str, str]) -> str:
@@ -190,7 +223,8 @@ def _groups(profiles: Sequence[Profile], names: dict[str, str]) -> Iterator[str]
         name = f"{nodes[0].group or key}" + (f" ({nodes[0].group_uuid[:8]})" if nodes[0].group_uuid else "")
         title = f"<h3>{escape(name)}: VLSN over time; dashed lines are rollbacks</h3>"
         cards.append(
-            f'<div class="card">{title}<div class="pair"><div>{chart}{legend([line.name for line in lines])}</div>'
+            f'<div class="card">{title}<div class="pair">'
+            f'<div class="scroll">{chart}{legend([line.name for line in lines])}</div>'
             f'<div class="scroll">{table}</div></div></div>'
         )
     if cards:
@@ -215,7 +249,7 @@ def _fleet_types(profiles: Sequence[Profile]) -> Iterator[str]:
             entries, size = totals.get(share.name, (0, 0))
             totals[share.name] = (entries + share.entries, size + share.bytes)
     ordered = sorted(totals.items(), key=lambda item: -item[1][1])
-    yield f'<h2>What the logs are made of</h2><div class="card">{_type_bars("all environments", ordered)}</div>'
+    yield f'<h2>What the logs are made of</h2><div class="card scroll">{_type_bars("all environments", ordered)}</div>'
 
 
 def _type_bars(of: str, totals: Sequence[tuple[str, tuple[int, int]]]) -> str:
@@ -265,7 +299,7 @@ def _environment(profile: Profile, name: str, index: int) -> str:
 
 
 def _unread(profile: Profile) -> str:
-    return f"<p>{escape(profile.problem)}</p>"
+    return f"<p>{escape(profile.problem)}</p>{_next(profile)}"
 
 
 def _body(profile: Profile, name: str) -> str:
@@ -290,9 +324,11 @@ def _body(profile: Profile, name: str) -> str:
     parts = [f'<p class="soft t">{escape(profile.member.env)}</p>' if profile.member.env != name else ""]
     if profile.problem:
         parts.append(f"<p>{escape(profile.problem)}</p>")
-    parts += [log_map(profile), _facts(profile)]
-    parts.append('<div class="pair">' + "".join(f"<div><h3>{t}</h3>{c}</div>" for t, c in charts if c) + "</div>")
-    return "".join(parts) + _damage_table(profile)
+    parts += [log_map(profile), _damage(profile), _facts(profile)]
+    parts.append(
+        '<div class="pair">' + "".join(f'<div class="scroll"><h3>{t}</h3>{c}</div>' for t, c in charts if c) + "</div>"
+    )
+    return "".join(parts)
 
 
 def _facts(profile: Profile) -> str:
@@ -330,7 +366,7 @@ def _facts(profile: Profile) -> str:
     if not profile.recovers:
         pairs.append(("Recovery", "fails; jetool verify shows why"))
     if profile.marker:
-        pairs.append(("Restore marker", "JE refuses to open it"))
+        pairs.append(("Restore marker", "JE refuses to open it until a restore is complete"))
     if profile.lock_holder is not None:
         pairs.append(("Open for writing by", f"process {profile.lock_holder or 'unknown'}"))
     # Names and texts come from logs and inventories: all are escaped.
@@ -338,24 +374,46 @@ def _facts(profile: Profile) -> str:
     return f'<dl class="facts">{"".join(cells)}</dl>'
 
 
-def _damage_table(profile: Profile) -> str:
-    if not profile.damages:
-        return ""
-    rows = "".join(
-        f"<tr><th scope=row>{escape(place.path)}</th><td>{format_lsn(place.lsn)}</td>"
-        f"<td>{escape(_REASONS[place.reason])}</td><td class=n>{bytes_text(place.length)}</td></tr>"
-        for place in profile.damages[:_MOST_DAMAGES]
-    )
+def _damage(profile: Profile) -> str:
+    """The damage as findings of ``verify``, and the commands to run next."""
+    places = profile.damages[:_MOST_DAMAGES]
+    items = "".join(_place(place) for place in places)
     # ``damage_count`` counts all places of damage; ``damages`` holds only the first.
-    more = profile.damage_count - min(len(profile.damages), _MOST_DAMAGES)
-    caption = (
-        f"<caption>and {count_text(more)} more: jetool verify {escape(profile.member.env)}</caption>" if more else ""
+    more = profile.damage_count - len(places)
+    rest = f"<p>and {count_text(more)} more: {_command('verify', profile)}</p>" if more > 0 else ""
+    found = f'<h3>Damage</h3><ul class="findings">{items}</ul>{rest}' if items else ""
+    return found + _next(profile)
+
+
+def _place(place: DamagePlace) -> str:
+    length = f", {bytes_text(place.length)} skipped" if place.length else ""
+    commits = f"; {plural(place.commits_after, 'commit')} after it" if place.commits_after else ""
+    return (
+        f"<li><b>{place.rule.code}</b> {escape(place.rule.title)}: {escape(_REASONS[place.reason])} in "
+        f"{escape(place.path)} at {format_lsn(place.lsn)}{length}{commits}"
+        f"<p>Consequence: {escape(place.rule.consequence)}.</p></li>"
     )
-    heads = (
-        "<th scope=col>File</th><th scope=col>LSN</th><th scope=col>What</th><th scope=col class=n>Bytes skipped</th>"
-    )
-    table = f"<table>{caption}<thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>"
-    return f'<h3>Damage</h3><div class="scroll">{table}</div>'
+
+
+def _next(profile: Profile) -> str:
+    """What to run next on an environment that is not as it should be."""
+    if profile.state not in (UNREADABLE, DAMAGED, MARKED):
+        return ""
+    steps = [(_command("doctor", profile), "says whether it can start, what is lost if it does, and what to run")]
+    if profile.state == DAMAGED:
+        steps.append((_command("verify", profile), "checks trees and records too, and lists every finding"))
+    if profile.commits_after_damage:
+        steps.append((_command("recover", profile, "-n --accept-loss"), "names what would be lost; changes nothing"))
+    items = "".join(f"<li>{command}<br>{what}</li>" for command, what in steps)
+    first = f"<p>{escape(MARKER.consequence)}: {escape(MARKER.remedy)}.</p>" if profile.marker else ""
+    remedies = dict.fromkeys(place.rule.remedy for place in profile.damages[:_MOST_DAMAGES])
+    told = "".join(f"<p>{escape(remedy[:1].upper() + remedy[1:])}.</p>" for remedy in remedies)
+    return f'<h3>Next</h3>{first}{told}<ol class="next">{items}</ol>'
+
+
+def _command(verb: str, profile: Profile, options: str = "") -> str:
+    words = ["jetool", verb, shlex.quote(profile.member.env), *filter(None, [options])]
+    return f"<code>{escape(' '.join(words))}</code>"
 
 
 def _missing(profile: Profile) -> str:

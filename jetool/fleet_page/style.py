@@ -25,7 +25,7 @@ h1{font-size:26px;line-height:1.2;margin:0 0 4px;font-weight:650}
 h2{font-size:19px;margin:36px 0 12px;font-weight:650}
 h3{font-size:13px;margin:22px 0 6px;font-weight:600;color:var(--soft)}
 .card>h3:first-child{margin-top:0}
-p{margin:0 0 10px}
+p,li{overflow-wrap:anywhere}p{margin:0 0 10px}
 a{color:var(--blue)}
 .soft{color:var(--soft)}
 .tiles{display:grid;grid-template-columns:repeat(auto-fit,minmax(140px,1fr));gap:12px;margin:22px 0 8px;padding:0}
@@ -52,6 +52,7 @@ th[aria-sort=ascending] button::after{content:" \\2191"}
 th[aria-sort=descending] button::after{content:" \\2193"}
 .state{display:inline-block;padding:1px 9px;border-radius:999px;font-size:13px;white-space:nowrap;border:1px solid}
 .clean{color:var(--green)}.not-closed{color:var(--soft)}.rolling-back{color:var(--violet);background:var(--violet-soft)}
+.restore-marker{background:var(--amber-soft);border-color:var(--amber)}
 .damaged,.unreadable{color:var(--red);background:var(--red-soft)}
 .bar{display:inline-block;vertical-align:middle;width:60px;height:8px;border-radius:4px;background:var(--faint);
 margin-right:8px;overflow:hidden}
@@ -72,6 +73,11 @@ summary b{font-weight:600;overflow-wrap:anywhere}
 .facts div{display:flex;justify-content:space-between;gap:12px;border-bottom:1px solid var(--rule);padding:4px 0}
 .facts dt{color:var(--soft)}
 .facts dd{margin:0;text-align:right;font-variant-numeric:tabular-nums;overflow-wrap:anywhere}
+.said{font-size:18px;margin:18px 0}
+.findings{margin:0 0 10px;padding-left:18px}.findings p{margin:2px 0 8px;color:var(--soft)}
+.next{margin:4px 0 10px;padding-left:22px}.next li{margin:0 0 6px}
+code{font:13px/1.5 ui-monospace,SFMono-Regular,Menlo,Consolas,monospace;overflow-wrap:anywhere;background:var(--faint);
+border-radius:4px;padding:1px 5px}
 .pair{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(430px,100%),1fr));gap:10px 36px}
 svg{display:block;width:100%;height:auto;overflow:visible}
 svg text{font:11px system-ui,-apple-system,"Segoe UI",sans-serif;fill:var(--ink);font-variant-numeric:tabular-nums}
@@ -98,6 +104,9 @@ svg .f6{fill:var(--c6)}
 .mark{stroke:var(--violet);stroke-width:1.2;stroke-dasharray:3 3}
 .tail{fill:var(--red-soft);stroke:var(--red);stroke-width:1}
 .chart{max-width:620px}
+.narrow-map{display:none}
+@media(max-width:620px){.map{display:none}.narrow-map{display:block;max-width:460px}
+svg.chart{min-width:480px}}
 .typebar{fill:var(--file)}
 .legend{display:flex;gap:6px 18px;flex-wrap:wrap;font-size:13px;color:var(--soft);margin:6px 0 0;padding:0;
 list-style:none}

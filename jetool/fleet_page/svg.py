@@ -109,9 +109,13 @@ def time_ticks(low: float, high: float, most: int = 5) -> list[float]:
     """Round times within a range, in ms."""
     if high <= low:
         return [low]
-    step = next((step for step in _TIME_STEPS if (high - low) / step <= most), _TIME_STEPS[-1])
+    step = _time_step(high - low, most)
     first = math.ceil(low / step)
     return [index * step for index in range(first, int(high / step) + 1)]
+
+
+def _time_step(span_ms: float, most: int = 5) -> float:
+    return next((step for step in _TIME_STEPS if span_ms / step <= most), _TIME_STEPS[-1])
 
 
 def time_label(span_ms: float) -> Callable[[float], str]:
@@ -119,11 +123,14 @@ def time_label(span_ms: float) -> Callable[[float], str]:
     form = "%H:%M" if span_ms < 2 * DAY_MS else "%d %b" if span_ms < 300 * DAY_MS else "%b %Y"
     if span_ms < 10 * _MINUTE_MS:
         form = "%H:%M:%S"
+    # As many decimals as tell two ticks apart.
+    step = round(_time_step(span_ms))
+    decimals = next(places for places, unit in enumerate((1000, 100, 10, 1)) if step % unit == 0)
 
     def text(value: float) -> str:
         moment = datetime.fromtimestamp(value / 1000, UTC)
-        if span_ms < 10_000:
-            return f"{moment:%H:%M:%S}.{moment.microsecond // 100_000}"
+        if decimals:
+            return f"{moment:%H:%M:%S}.{round(moment.microsecond / 1000):03d}"[: decimals - 3 or None]
         return moment.strftime(form)
 
     return text

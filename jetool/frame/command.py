@@ -116,7 +116,8 @@ class Command(click.Command):
         for option in self.params:
             if not isinstance(option, click.Option) or option.is_flag or not isinstance(option.type, click.Choice):
                 continue
-            if option.flag_value is None:
+            # Without a value to add, Click has a placeholder here that it does not publish.
+            if not isinstance(option.flag_value, str):
                 continue
             for at, word in enumerate(found[:end]):
                 after = found[at + 1] if at + 1 < len(found) else ""

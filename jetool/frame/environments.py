@@ -109,7 +109,7 @@ def _sort_keys(env: Environment, root: str, named: NamedOrders) -> dict[str, Sor
     classes = env.comparator_classes(named.database)
     if classes is None:
         raise NotFoundError(
-            f"no database of the name {named.database!r}",
+            f"no database {named.database!r}",
             file=root,
             consequence="nothing was changed",
             hint="jetool dbs lists them",
@@ -274,9 +274,7 @@ def require_database(env: str, name: str, hint: str = "jetool dbs lists them") -
         found = catalog.by_name(name)
         # Recovery removes temporary ones.
         if found is None or found.temporary:
-            raise NotFoundError(
-                f"no database of the name {name!r}", file=env, consequence="nothing was changed", hint=hint
-            )
+            raise NotFoundError(f"no database {name!r}", file=env, consequence="nothing was changed", hint=hint)
 
     return check
 

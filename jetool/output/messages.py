@@ -31,7 +31,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, TYPE_CHECKING, Final, Protocol
 
-from engine.errors import plural
+from engine.errors import located, plural
 from engine.events import Listener, RecordCountListener, SilentListener
 from jetool.output.shape import printable
 
@@ -150,8 +150,7 @@ def _format(word: str, fields: Mapping[str, str | int], *, color: bool) -> str:
     """The lines of a message. Values come from disk and from the command line, so control characters are shown."""
     shown = {name: _shortened(printable(str(value))) for name, value in fields.items()}
     head = f"{_COLORS[word]}{word}:\x1b[0m" if color else f"{word}:"
-    where = "".join(f" {link} {shown[name]}" for link, name in (("in", "file"), ("at", "lsn")) if name in shown)
-    text = f"jetool: {head} {shown['what']}{where}"
+    text = f"jetool: {head} {located(shown['what'], shown.get('file'), shown.get('lsn'))}"
     if "expected" in shown:
         text += f": expected {shown['expected']}, found {shown.get('found', 'nothing')}"
     elif "found" in shown:

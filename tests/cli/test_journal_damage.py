@@ -140,3 +140,42 @@ def test_an_unknown_operation_names_the_releases(tmp_path: Path) -> None:
     (one,) = run("journal", "check", tmp_path, "--product", "starrocks", "--json").json()["records"][-1:]
     assert "about StarRocks 3.4; it is not complete" in one["text"]
     assert "up to" not in one["text"]
+
+
+def test_show_prints_only_what_stands_after_the_damage(bad_journal: tuple[Path, str]) -> None:
+    """Ids that the damage has destroyed are named, as far as they are in the range asked for."""
+    result = run("journal", "show", bad_journal[0], "--after-damage", "--json")
+    assert result.code == exits.FINDINGS
+    assert_valid("journal show", result.out, "json")
+    found = result.json()
+    assert [one["id"] for one in found["records"]] == list(range(LAST + 2, LAST + AFTER + 2))
+    summary = {name: found["summary"][name] for name in ("journals", "after_damage", "destroyed")}
+    assert summary == {"journals": AFTER, "after_damage": AFTER, "destroyed": [{"first": 251, "last": 251}]}
+    part = run("journal", "show", bad_journal[0], "255..256", "--after-damage", "--json").json()
+    assert ([one["id"] for one in part["records"]], part["summary"]["destroyed"]) == ([255, 256], [])
+    all_of_them = run("journal", "show", bad_journal[0], "249..", "--json").json()
+    assert [one["id"] for one in all_of_them["records"]] == [249, 250, *range(252, 262)]
+    assert all_of_them["summary"]["after_damage"] == AFTER
+    assert "destroyed     251\n" in run("journal", "show", bad_journal[0], "--after-damage").text
+
+
+def test_show_has_nothing_after_damage_in_a_healthy_frontend(tmp_path: Path) -> None:
+    env = tmp_path / "bdb"
+    env.mkdir()
+    write_frontend(env, rolled(1, LAST, 100), epochs=2, replicated=True)
+    result = run("journal", "show", tmp_path, "--after-damage", "--json")
+    assert (result.code, result.json()["records"]) == (exits.DONE, [])
+    assert result.json()["summary"]["complete"] is True
+
+
+def test_recover_names_the_journals_that_it_would_lose(
+    bad_journal: tuple[Path, str], bad_commit: tuple[Path, str]
+) -> None:
+    for (meta, lsn), certain in ((bad_journal, True), (bad_commit, False)):
+        result = run("recover", meta / "bdb", "-n", "--accept-loss", "--json")
+        assert result.code == exits.DATA_GIVEN_UP
+        lost = result.json()["lost"]
+        assert [(one["kind"], one["name"]) for one in lost] == [("journal", str(n)) for n in range(251, 262)]
+        # The Commit of journal 251 may be in the damaged bytes; its record is destroyed or is not.
+        assert [one["certain"] for one in lost] == [certain] + [True] * AFTER
+        assert lsn in result.json()["why"]

@@ -63,7 +63,7 @@ def test_what_is_typed_is_checked_first(halted: Path, tmp_path: Path) -> None:
     for words, code, text in (
         (("--comparator", "fall"), 2, "names no order"),
         (("--comparator", "fall=dings"), 2, "no order 'dings'"),
-        (("--comparator", "nowhere=decimal"), 4, "no database of the name 'nowhere'"),
+        (("--comparator", "nowhere=decimal"), 4, "no database 'nowhere'"),
         (("--comparator", "stock=decimal"), 2, "in the order of their bytes"),
         (("--comparator", "fall=descending,descending"), 2, "the duplicates of 'fall'"),
         ((*NAMED[:2], "--comparator", "fall=from-last"), 2, "the order given for 'fall' is not the one"),

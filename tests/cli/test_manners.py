@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import click
 import jsonschema_rs
 import pytest
 
@@ -47,6 +48,23 @@ def test_an_option_with_a_value_of_choice_may_stand_before_the_environment(env: 
     assert run("dump-log", "--stats=type", env) == counted
     assert run("dump-log", "--stats", "file", env) == run("dump-log", env, "--stats", "file") != counted
     assert run("dump-log", "--stats", "--", env) == counted
+
+
+def _choice_options() -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    for name, command in cli.commands():
+        for param in command.params:
+            if isinstance(param, click.Option) and isinstance(param.type, click.Choice):
+                yield from ((name, word, param.type.choices) for word in param.opts)
+
+
+@pytest.mark.parametrize(("name", "word", "choices"), list(_choice_options()))
+def test_a_wrong_choice_is_repeated_as_typed(name: str, word: str, choices: tuple[str, ...]) -> None:
+    listed = ", ".join(map(repr, choices))
+    said = f"jetool: error: Invalid value for {word!r}: 'wrong' is not one of {listed}\n  next: jetool {name} --help\n"
+    assert run(*name.split(), "/data/env", f"{word}=wrong").err == said
+    # After --stats, which needs no value, another word is the environment.
+    if word != "--stats":
+        assert run(*name.split(), "/data/env", word, "wrong").err == said
 
 
 @pytest.mark.parametrize(
@@ -127,7 +145,7 @@ def test_a_log_that_grows_while_it_is_read_is_named(env: Path, monkeypatch: pyte
     monkeypatch.setattr("jetool.commands.info.command.survey", writing)
     moved = run("info", env)
     assert moved.code == 0
-    assert "the tail is moving: " in moved.err
+    assert f"the tail is moving in {env}: " in moved.err
     monkeypatch.undo()
     assert "the tail is moving" not in run("info", env).err
 

@@ -7,14 +7,17 @@ import subprocess
 import sys
 from typing import Any
 
+import click
 import jsonschema_rs
 import pytest
 
-from jetool.frame import schemas
+from engine.errors import NotFoundError, located
+from jetool.frame import cli, exits, schemas
 from jetool.output import messages
 from jetool.output.messages import Messages
 from jetool.output.shape import record_schema
 from tests.support import harness
+from tests.support.harness import run
 from tests.support.waiting import PATIENCE_S
 
 
@@ -173,3 +176,53 @@ def test_real_bar_on_a_real_terminal() -> None:
     assert b"scan" in done.stdout
     assert b"99%" in done.stdout
     assert done.stdout.rstrip().endswith(b"\x1b[2K"), "the line is erased"
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [
+        ("no such directory", "no such directory: /data/env"),
+        ("not a directory", "not a directory: /data/env"),
+        ("cannot write", "cannot write /data/env"),
+        ("cannot open /data/env: permission denied", "cannot open /data/env: permission denied"),
+        ("cannot open /data/env/00000000.jdb", "cannot open /data/env/00000000.jdb in /data/env"),
+        ("the directory is not empty", "the directory /data/env is not empty"),
+        ("the environment belongs to no group", "the environment /data/env belongs to no group"),
+        ("the environment holds a restore marker: it", "the environment /data/env holds a restore marker: it"),
+        ("the database 'users' is gone", "the database 'users' is gone in /data/env"),
+        ("no database 'users'", "no database 'users' in /data/env"),
+        ("the log is damaged", "the log is damaged in /data/env"),
+        ("the tail is moving: 5 bytes more", "the tail is moving in /data/env: 5 bytes more"),
+        ("no record with the key a: b", "no record with the key a: b in /data/env"),
+    ],
+)
+def test_a_place_stands_where_a_sentence_has_it(what: str, said: str) -> None:
+    assert located(what, "/data/env", None) == said
+    assert str(NotFoundError(what, file="/data/env")) == said
+
+
+def test_a_place_with_an_lsn() -> None:
+    assert located("stopped at damage: bad checksum", "0.jdb", "0x0/0x1f") == (
+        "stopped at damage in 0.jdb at 0x0/0x1f: bad checksum"
+    )
+    assert located("the file is damaged", "0.jdb", "0x0/0x1f") == "the file 0.jdb is damaged at 0x0/0x1f"
+    assert located("the log ends", None, "0x0/0x1f") == "the log ends at 0x0/0x1f"
+    # A short path is often a part of a word.
+    assert located("no environment", "env", None) == "no environment in env"
+
+
+def test_every_command_reads_well_on_a_directory_that_is_not_there() -> None:
+    """Every command that takes an environment; none glues the place to a sentence that is complete."""
+    seen = 0
+    for name, command in cli.commands():
+        arguments = [param for param in command.params if isinstance(param, click.Argument)]
+        if not arguments or arguments[0].name != "env" or any(one.required for one in arguments[1:]):
+            continue
+        if any(param.required for param in command.params if isinstance(param, click.Option)) or name == "diff":
+            continue
+        result = run(*name.split(), "/no/such/place/env")
+        place = "/no/such/place" + ("" if name == "create" else "/env")
+        assert result.code == exits.NOT_FOUND, name
+        assert result.err.startswith(f"jetool: error: no such directory: {place}"), (name, result.err)
+        seen += 1
+    assert seen > 25

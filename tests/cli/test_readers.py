@@ -10,12 +10,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from pkgutil import resolve_name
+from typing import Any
 
 import pytest
 
 from engine.log.files import LogFiles, list_log_files
 from engine.storage.base import Storage
 from jetool.frame import exits
+from tests.support.environments.frontends import rolled, write_frontend
 from tests.support.harness import run
 
 GOLDEN = Path(__file__).parent.parent / "golden"
@@ -79,10 +82,11 @@ def test_a_reader_changes_nothing(env: Path, command: tuple[str, ...]) -> None:
     assert state(env) == before
 
 
-_TRY_TO_DELETE = """
+_TRY_TO_LOCK = """
 import fcntl, sys
 try:
-    fcntl.lockf(open(sys.argv[1], "r+b"), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 1)
+    fcntl.lockf(open(sys.argv[1], "r+b"), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, int(sys.argv[2]))
+    print("granted")
 except OSError:
     print("refused")
 """
@@ -97,7 +101,7 @@ def test_no_cleaner_deletes_files_that_verify_has_listed(tmp_path: Path, monkeyp
 
     def listed(storage: Storage) -> LogFiles:
         done = subprocess.run(
-            [sys.executable, "-c", _TRY_TO_DELETE, env / "je.lck"], capture_output=True, text=True, check=True
+            [sys.executable, "-c", _TRY_TO_LOCK, env / "je.lck", "1"], capture_output=True, text=True, check=True
         )
         asked.append(done.stdout)
         return list_log_files(storage)
@@ -105,3 +109,33 @@ def test_no_cleaner_deletes_files_that_verify_has_listed(tmp_path: Path, monkeyp
     monkeypatch.setattr("jetool.commands.verify.command.list_log_files", listed)
     assert run("verify", env).code == 0
     assert asked == ["refused\n"]
+
+
+@pytest.mark.parametrize(
+    ("words", "within"),
+    [
+        (("dbs",), "engine.db.environment:Environment.database_names"),
+        (("journal", "stats"), "jetool.commands.journal.usage:read_usage"),
+        (("space",), "engine.db.environment:Environment.close"),
+        (("space", "--recalc"), "jetool.commands.space:recalculate"),
+    ],
+)
+def test_readers_keep_files_and_hold_up_no_writer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], within: str
+) -> None:
+    """As the help of these commands says."""
+    write_frontend(tmp_path, rolled(1, 20, 100))
+    (tmp_path / "je.lck").touch()
+    asked = []
+    real = resolve_name(within)
+
+    def asking(*arguments: Any, **named: Any) -> object:
+        for byte in ("0", "1"):
+            tried = [sys.executable, "-c", _TRY_TO_LOCK, str(tmp_path / "je.lck"), byte]
+            asked.append(subprocess.run(tried, capture_output=True, text=True, check=True).stdout)
+        return real(*arguments, **named)
+
+    monkeypatch.setattr(within.replace(":", "."), asking)
+    assert run(*words, tmp_path).code == exits.DONE
+    monkeypatch.undo()
+    assert asked[:2] == ["granted\n", "refused\n"]

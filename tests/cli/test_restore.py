@@ -81,7 +81,7 @@ def test_a_delta_and_the_way_back(backups: Path, tmp_path: Path) -> None:
     refused = run("restore", backups, env, "--delta")
     assert refused.code == exits.REFUSED
     assert "--yes" in refused.err
-    assert "would be replaced: 1 file removed, 2 files copied from the backup" in refused.err
+    assert "1 file removed, 2 files copied from the backup" in refused.err
     assert logs(env) == before
     planned = run("restore", backups, env, "--delta", "-n", "--json").json()
     done = run("restore", backups, env, "--delta", "--yes", "--json")

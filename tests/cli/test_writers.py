@@ -167,8 +167,8 @@ HEADER = "VERSION=3\nformat=print\ntype=btree\ndupsort=0\nHEADER=END\n"
         (HEADER.replace("print", "bytevalue") + " abc\n 00\nDATA=END\n", 7, "hex digits", 0),
         (HEADER.replace("VERSION=3", "VERSION=4"), 7, "version", 0),
         ("colour=blue\n", 7, "", 0),
-        ("no header at all\n", 5, "no header line", 0),
-        ("", 5, "the file is empty in ", 0),
+        ("no header at all\n", 5, "line 1 is no header", 0),
+        ("", 5, " is empty; nothing was loaded", 0),
         (HEADER.replace("dupsort=0", "dupsort=1") + "DATA=END\n", 2, "dupsort", 0),
     ],
 )

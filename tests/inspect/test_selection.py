@@ -96,7 +96,7 @@ def test_database_names() -> None:
     two = sorted(ids)[:2]
     both = ids[two[0]] | ids[two[1]]
     assert chosen(files, db_names=tuple(two)) == [entry for entry in entries(files) if db_of(entry) in both]
-    with pytest.raises(NotFoundError, match="no database named nowhere") as error:
+    with pytest.raises(NotFoundError, match="the log has no database 'nowhere'") as error:
         chosen(files, db_names=("nowhere", two[0]))
     assert error.value.hint is not None
     assert "names in the log: accounts, " in error.value.hint
@@ -112,7 +112,7 @@ def test_a_name_of_digits_comes_before_the_id() -> None:
     assert other != taken
     for word, number in ((str(taken), other), (f"id:{taken}", taken), (str(other), other), ("id:77", 77), ("-77", -77)):
         assert Selection(db_names=(word,)).prepare(storage, files).dbs == {number}, word
-    with pytest.raises(NotFoundError, match="no database named id:x"):
+    with pytest.raises(NotFoundError, match="the log has no database 'id:x'"):
         Selection(db_names=("id:x",)).prepare(storage, files)
 
 

@@ -15,11 +15,14 @@ from typing import Any
 import pytest
 
 from engine.errors import NotFoundError
-from engine.pipeline.fleet.profile import Profile, unreadable
+from engine.format.lsn import format_lsn
+from engine.pipeline.fleet.profile import MARKED, PROBLEMS, Profile, unreadable
 from engine.pipeline.inventory import Member
+from engine.verify.log_rules import COMMITTED_BEHIND, MARKER
 from jetool.fleet_page.page import page
-from jetool.fleet_page.svg import Scale, byte_ticks, bytes_text, number_ticks, time_ticks
+from jetool.fleet_page.svg import Scale, byte_ticks, bytes_text, number_ticks, time_label, time_ticks
 from tests.pipeline.test_fleet_profile import profile_of
+from tests.support.harness import run
 from tests.support.tools import BROWSERS, needs
 from tests.support.waiting import PATIENCE_S
 
@@ -32,9 +35,12 @@ addEventListener('load', function () {
   out.wide = all('body *').filter(function (x) {
     return !x.closest('.scroll,svg') && x.getBoundingClientRect().right > innerWidth + 1 }).map(function (x) {
     return x.tagName + '.' + x.className });
-  out.cut = all('.map text').filter(function (x) {
+  out.cut = all('.map text,.narrow-map text').filter(function (x) {
     var b = x.getBoundingClientRect(), s = x.closest('svg').getBoundingClientRect();
     return b.width && (b.right > s.right + 3 || b.left < s.left - 3) }).map(function (x) { return x.textContent });
+  out.tiny = all('.map text,.narrow-map text').filter(function (x) {
+    var h = x.getBoundingClientRect().height; return h && h < 10 }).map(function (x) { return x.textContent });
+  out.drawn = all('.map,.narrow-map').filter(function (x) { return x.getBoundingClientRect().width }).length;
   out.maps = all('svg.map').length;
   out.rows = all('#overview tbody tr').length;
   out.shown = d.getElementById('shown').textContent;
@@ -73,6 +79,7 @@ addEventListener('load', function () {
 """
 CASES = (
     "rollback-four-periods", "corrupt-middle", "torn-zero-tail", "multi-ckpt", "cleaned", "vlsn-range", "missing-file",
+    "restore-required",
 )  # fmt: skip
 
 
@@ -120,14 +127,60 @@ def test_the_page_in_a_browser(tmp_path: Path, profiles: list[Profile], dark: bo
     assert found["checkpoints"] == sum(len(profile.checkpoints) for profile in profiles)
     assert found["damage"] == 1
     assert found["cut"] == []
+    # One of the two drawings of a map is shown, with letters that can be read.
+    assert found["tiny"] == []
+    assert found["drawn"] == count - 1
     # The script: filter, problems, sorting, links into sections.
     assert found["shown"] == f"{count} of {count} shown"
     assert found["filtered"] == f"1 of {count} shown"
     assert found["hidden"] == count - 1
-    problems = sum(profile.state in ("unreadable", "damaged", "rolling back") for profile in profiles)
+    problems = sum(profile.state in PROBLEMS for profile in profiles)
     assert found["problems"] == f"{problems} of {count} shown"
     assert found["sorted"] == sorted(profile.log_bytes for profile in profiles)
     assert found["opened"] is True
+
+
+def test_damage_has_its_code_its_consequence_and_what_to_run(corpus: Path) -> None:
+    root = corpus / "je/je-18.3.20"
+    damaged, missing, marked, whole = (
+        profile_of(root / name / "env") for name in ("corrupt-middle", "missing-file", "restore-required", "multi-ckpt")
+    )
+    assert damaged.commits_after_damage == 3
+    text = page([damaged], 0, "0")
+    for part in (
+        "<b>JE-TAIL-002</b>", "in 00000005.jdb at 0x5/0x80e", "; 3 commits after it", "place, 3 commits after it",
+        html.escape(COMMITTED_BEHIND.consequence), "set je.haltOnCommitAfterChecksumException=true",
+        f"<code>jetool doctor {damaged.member.env}</code>",
+        f"<code>jetool recover {damaged.member.env} -n --accept-loss</code>",
+    ):  # fmt: skip
+        assert part in text
+    assert "<b>JE-LOG-010</b>" in page([missing], 0, "0")
+    assert "accept-loss" not in page([missing], 0, "0")
+    text = page([marked], 0, "0")
+    assert marked.state == MARKED
+    assert ">damaged<" not in text
+    assert "Restore marker" in text
+    assert html.escape(MARKER.remedy) in text
+    assert "<h3>Next</h3>" not in page([whole], 0, "0")
+
+
+@pytest.mark.parametrize("name", ["corrupt-middle", "corrupt-older-file", "corrupt-before-range", "torn-zero-tail"])
+def test_codes_are_those_of_verify(corpus: Path, name: str) -> None:
+    env = corpus / "je/je-18.3.20" / name / "env"
+    found = run("verify", env, "--log", "--tail", "--json").json()["findings"]
+    known = {(one["code"], one["lsn"]) for one in found if one["severity"] == "error"}
+    shown = {(place.rule.code, format_lsn(place.lsn)) for place in profile_of(env).damages}
+    assert shown <= known
+    assert bool(shown) == bool(known)
+
+
+def test_ticks_of_less_than_a_second_differ() -> None:
+    for span in (4, 30, 60, 240, 400, 999, 3_000, 9_000):
+        ticks = time_ticks(1.7e12 + 7, 1.7e12 + 7 + span)
+        labels = list(map(time_label(span), ticks))
+        assert len(set(labels)) == len(labels) > 1, (span, labels)
+    assert time_label(240)(1.7e12 + 50) == "22:13:20.05"
+    assert time_label(3_000)(1.7e12 + 1000) == "22:13:21"
 
 
 def test_nothing_comes_from_elsewhere(profiles: list[Profile]) -> None:

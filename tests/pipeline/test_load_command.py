@@ -340,7 +340,7 @@ def test_a_wrong_name_of_a_database_changes_nothing(tmp_path: Path, words: tuple
     (tmp_path / "a.dump").write_text("VERSION=3\nformat=print\ntype=btree\ndupsort=0\nHEADER=END\n k\n v\nDATA=END\n")
     done = run(words[0], home, *(str(tmp_path / "a.dump") if word == "DUMP" else word for word in words[1:]))
     assert done.code == 4
-    assert "no database of the name 'd'" in done.err
+    assert "no database 'd'" in done.err
     assert {path.name: path.read_bytes() for path in home.iterdir() if path.name != "je.lck"} == before
 
 

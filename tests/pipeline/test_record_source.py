@@ -209,7 +209,7 @@ def test_a_point_that_is_none(session: Session, golden_dir: Path) -> None:
 
 def test_a_database_that_is_not_there(session: Session, golden_dir: Path) -> None:
     register(session.spark)
-    with pytest.raises(Exception, match="no database of the name 'none'"):
+    with pytest.raises(Exception, match="no database 'none'"):
         session.spark.read.format("jerecords").option("db", "none").load(str(golden_dir / "je-17/empty")).collect()
     with pytest.raises(Exception, match="partitions is a number"):
         session.spark.read.format("jerecords").option("partitions", "0").load(str(golden_dir / "je-17/empty")).collect()

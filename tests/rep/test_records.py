@@ -88,7 +88,7 @@ def test_what_is_refused_changes_nothing(pair: Pair) -> None:
             delete_record(NETWORK, address, DeleteRequest(name, key, None), PATIENCE_S)
         with pytest.raises(NotFoundError):
             get_record(NETWORK, address, GetRequest(name, key, 0, 0), PATIENCE_S)
-    with pytest.raises(NotFoundError, match="no database of the name 'nope'"):
+    with pytest.raises(NotFoundError, match="no database 'nope'"):
         put_record(NETWORK, address, PutRequest("nope", b"k", b"", True), PATIENCE_S)
     with pytest.raises(RefusedError, match="has not replayed VLSN 99999 yet"):
         get_record(NETWORK, pair[1].config.listen, GetRequest("t", b"there", 99_999, 50), PATIENCE_S)

@@ -148,7 +148,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert run("explain", tmp_path / "none").code == 4
     directory = run("explain", tmp_path)
     assert directory.code == 2
-    assert "a directory instead of a file" in directory.err
+    assert "not a file with messages but a directory" in directory.err
     piped = spawn("explain", "--json", input=text_of(BY_WORD["WEDGED"]).encode())
     assert piped.returncode == 0
     assert b"WEDGED" in piped.stdout

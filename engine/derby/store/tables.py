@@ -99,7 +99,7 @@ class StoreTables:
         found = self._known.get(name)
         if found is None:
             known = ", ".join(self.names()[:5]) or "none"
-            raise NotFoundError(f"no table of the name {name!r}", expected=f"one of: {known}", found=name)
+            raise NotFoundError(f"no table {name!r}", expected=f"one of: {known}", found=name)
         return found
 
     def place(self, name: str) -> TablePlace:
@@ -126,7 +126,7 @@ class StoreTables:
                 "a page has no possible size", expected=", ".join(map(str, PAGE_SIZES)), found=str(page_bytes)
             )
         if name in self._known:
-            raise ExistsError(f"there is a table of the name {name!r}", consequence="nothing was made")
+            raise ExistsError(f"there is a table {name!r}", consequence="nothing was made")
         # Stubs and dropped containers count too: their numbers may be named in the log that recovery reads.
         used = (key.container // _STEP * _STEP + _STEP for key in self._core.containers.all_keys())
         number = max(_FIRST_HEAP, *used)

@@ -33,16 +33,21 @@ from engine.pipeline.fleet.log_facts import (
     TypeTotals,
 )
 from engine.pipeline.inventory import Member
+from engine.verify.damage_rules import damage_rule
+from engine.verify.log_rules import COMMITTED_BEHIND, MISSING_NEEDED
+from engine.verify.report import Rule
 
 # The states of an environment, the worst first.
 UNREADABLE: Final = "unreadable"
 DAMAGED: Final = "damaged"
+# A restore marker keeps JE from opening it, and nothing else is wrong.
+MARKED: Final = "restore marker"
 ROLLING_BACK: Final = "rolling back"
 UNCLEAN: Final = "not closed"
 CLEAN: Final = "clean"
-STATES: Final = (UNREADABLE, DAMAGED, ROLLING_BACK, UNCLEAN, CLEAN)
+STATES: Final = (UNREADABLE, DAMAGED, MARKED, ROLLING_BACK, UNCLEAN, CLEAN)
 # The states that a report lists first.
-PROBLEMS: Final = (UNREADABLE, DAMAGED, ROLLING_BACK)
+PROBLEMS: Final = (UNREADABLE, DAMAGED, MARKED, ROLLING_BACK)
 # The reason of damage without a length.
 MISSING: Final = "missing"
 
@@ -92,12 +97,21 @@ class GrowthPoint(NamedTuple):
 
 
 class DamagePlace(NamedTuple):
-    """A stretch of damage, or a missing file. A missing file has no length, and its ``reason`` is MISSING."""
+    """A stretch of damage, or a missing file.
+
+    Attributes:
+        length: 0 for a missing file.
+        reason: MISSING for a missing file.
+        commits_after: number of Commits after it in the last file, which JE gives up; 0 in any other file.
+        rule: the rule of ``verify`` that it breaks.
+    """
 
     lsn: int
     length: int
     path: str
     reason: str
+    commits_after: int
+    rule: Rule
 
 
 class MissingFile(NamedTuple):
@@ -192,6 +206,11 @@ class Profile(NamedTuple):
         """Rollbacks that were begun and not finished."""
         return sum(period.rollback.end_lsn == NULL_LSN for period in self.periods)
 
+    @property
+    def commits_after_damage(self) -> int:
+        """Commits after the first damage of the last file, which JE gives up when it opens the environment."""
+        return max((place.commits_after for place in self.damages), default=0)
+
     def position(self, lsn: int) -> int:
         """Bytes of log before an LSN, in the existing files."""
         return Positions(found.facts for found in self.files).of(lsn)
@@ -275,7 +294,7 @@ def make_profile(member: Member, files: LogFiles, facts: Facts) -> Profile:
         progress=_progress(facts.points, positions),
         damage_count=facts.damage_count + len(missing),
         damage_bytes=facts.damage_bytes,
-        damages=(*_missing_places(missing), *_damage_places(facts)),
+        damages=(*_missing_places(missing), *_damage_places(facts, files.end_file() if files.files else 0)),
         torn_tail=facts.torn_tail,
         undecodable=facts.undecodable,
         journals=end.journals,
@@ -296,20 +315,24 @@ def _missing(files: LogFiles, end: EndOfLog, first_active: int) -> tuple[Missing
 
 
 def _missing_places(missing: Iterable[MissingFile]) -> Iterator[DamagePlace]:
-    return (DamagePlace(make_lsn(file.number, 0), 0, file.path, MISSING) for file in missing)
+    return (DamagePlace(make_lsn(file.number, 0), 0, file.path, MISSING, 0, MISSING_NEEDED) for file in missing)
 
 
-def _damage_places(facts: Facts) -> Iterator[DamagePlace]:
-    damages = (seen.damage for seen in facts.damages)
-    return (DamagePlace(damage.lsn, damage.length, damage.path, damage.reason) for damage in damages)
+def _damage_places(facts: Facts, end_file: int) -> Iterator[DamagePlace]:
+    for seen in facts.damages:
+        damage, rule = seen.damage, damage_rule(seen, end_file)
+        commits = seen.after.commits if rule is COMMITTED_BEHIND else 0
+        yield DamagePlace(damage.lsn, damage.length, damage.path, damage.reason, commits, rule)
 
 
 def _state(found: Profile) -> str:
     # The worst condition that applies is the state.
     if found.problem:
         return UNREADABLE
-    if found.damage_count or found.marker or not found.recovers:
+    if found.damage_count or not found.recovers:
         return DAMAGED
+    if found.marker:
+        return MARKED
     if found.open_periods:
         return ROLLING_BACK
     return found.state

@@ -65,7 +65,7 @@ class LoadSession:
         self.storage, self.name, self.options = storage, name, options
         self.exists = name in env.database_names()
         if not self.exists and not create:
-            raise NotFoundError(f"no database of the name {name!r}", file=storage.root, hint="--create makes it")
+            raise NotFoundError(f"no database {name!r}", file=storage.root, hint="--create makes it")
         # The id that the new database will get; ``stitch`` verifies it.
         db_id = engine.catalog.last_local_db_id + 1
         self.bulk = not env.replicated and writer.version == WRITTEN_VERSION and not options.duplicates

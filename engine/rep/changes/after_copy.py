@@ -77,7 +77,7 @@ def position_after(environment: Environment, storage: Storage, listener: Listene
     end = record_of(commit) if commit is not None else None
     if commit is None or not isinstance(end, TxnEnd):
         raise NotFoundError(
-            "no commit of the group is in the log", file=environment.home, hint="add --from begin for all of the stream"
+            "the log holds no commit of the group", file=environment.home, hint="add --from begin for all of the stream"
         )
     restart = commit.vlsn + 1
     if first_open != NULL_LSN and first_open < last_end:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -13,6 +14,7 @@ from engine.diagnosis.nodes import NodeChoice, choose_nodes
 from engine.diagnosis.record import UNKNOWN, YES, Diagnosis, DiagnosisOptions
 from engine.errors import UsageError, plural
 from engine.verify.report import ERROR
+from engine.version import VERSION
 from jetool.commands.doctor.page import DoctorReport, page
 from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment_or
@@ -44,6 +46,7 @@ class JeReleaseType(click.ParamType[tuple[int, ...]]):
     examples=(
         ("What is this, and can it start", "jetool doctor /data/fe/meta"),
         ("Which of three frontends to start from", "jetool doctor /copies/fe1 /copies/fe2 /copies/fe3"),
+        ("A page to read or to send", "jetool doctor /data/fe/meta --html doctor.html"),
         ("Would JE 7.3.7 open it", "jetool doctor /data/env --je 7.3.7"),
         ("The verdict, for a script", "jetool doctor /data/env --json --fields verdict"),
     ),
@@ -57,8 +60,9 @@ class JeReleaseType(click.ParamType[tuple[int, ...]]):
 )
 @environment_or("DIR", "An environment, a Derby database, or a directory that holds some.")
 @click.argument("more", metavar="[DIR]...", type=params.DIRECTORY, nargs=-1, help="Further directories.")
+@click.option("--html", type=click.Path(), metavar="FILE", help="Write the diagnosis as a page too; one file.")
 @click.option("--je", "release", type=JeReleaseType(), help="The release of JE that is to open it, such as 7.3.7.")
-def doctor(run: Run, env: str, more: tuple[str, ...], release: tuple[int, ...] | None) -> int:
+def doctor(run: Run, env: str, more: tuple[str, ...], html: str | None, release: tuple[int, ...] | None) -> int:
     """Say what a directory is, whether its application can start here, what is lost if it does, and what to run next.
 
     DIR is an environment, the meta directory of a frontend, the db directory of an LDAP server, the root of a NoSQL
@@ -69,6 +73,8 @@ def doctor(run: Run, env: str, more: tuple[str, ...], release: tuple[int, ...] |
 
     Several nodes of one replication group are compared, and the one to start from is named; groups are told apart by
     their UUID. Frontends are compared by their journals, other nodes by their streams.
+
+    --html writes the same as a page of one file.
 
     Without --je a release that fits the log is assumed. Permissions are judged for the owner of the newest log file.
     Pages of Derby tables are checked only as far as recovery reads them. Nothing is created or changed.
@@ -82,9 +88,16 @@ def doctor(run: Run, env: str, more: tuple[str, ...], release: tuple[int, ...] |
             hint="name fewer directories; jetool fleet verify checks many",
         )
     options = DiagnosisOptions(je_release=release, jobs=run.jobs, listener=run.listener)
-    found = [diagnose(path, options) for path in paths]
-    groups = choose_nodes(found, run.listener)
-    report = DoctorReport(verdict=_verdict(found, groups), directories=found, groups=groups)
+    from jetool.commands.fleet.report_output import page_file
+
+    with page_file(run, html) as target:
+        found = [diagnose(path, options) for path in paths]
+        groups = choose_nodes(found, run.listener)
+        report = DoctorReport(verdict=_verdict(found, groups), directories=found, groups=groups)
+        if target is not None:
+            from jetool.commands.doctor.html_page import diagnosis_page
+
+            target.write(diagnosis_page(report, run.out.style, time.time_ns() // 1_000_000, VERSION).encode())
     if run.out.format == "text" and run.out.selected is None:
         run.out.text(page(report, run.out.style))
     else:

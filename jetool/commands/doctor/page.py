@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Final, NamedTuple
 
 from engine.diagnosis.nodes import START, NodeChoice
-from engine.diagnosis.record import DATABASE, DN, JOURNAL, KEY, YES, Diagnosis, Identity, LostName, Step
+from engine.diagnosis.record import DATABASE, DN, JOURNAL, KEY, YES, Diagnosis, Identity, LostName, Reason, Step
 from engine.errors import plural
 from engine.fields import Text, record
 from engine.verify.report import NOTE
@@ -68,36 +68,55 @@ def _directory(one: Diagnosis, style: Style) -> Iterator[str]:
     if told or notes:
         yield heading("why", style)
     for reason in [*told, *notes][:_MOST_REASONS]:
-        place = ", ".join(part for part in (reason.file, reason.place) if part and part not in reason.text)
-        text = f"{reason.severity} {reason.code}  {_clean(reason.text)}" + (f" ({_clean(place)})" if place else "")
-        yield f"  {text}"
+        yield f"  {reason.severity} {reason.code}  {reason_words(reason)}"
         if reason.severity != NOTE:
             yield f"    consequence: {_clean(reason.consequence)}"
             yield f"    remedy: {_clean(reason.remedy)}"
     if len(one.reasons) > _MOST_REASONS:
         yield f"  and {len(one.reasons) - _MOST_REASONS} more: jetool verify lists them all"
     if one.loss.in_words() or one.loss.names:
-        yield heading("lost by starting it" if one.can_start == YES else "lost", style)
-        yield from _loss(one)
+        yield heading(loss_title(one), style)
+        yield from (f"  {line}" for line in loss_lines(one))
     yield heading("next", style)
     if not one.next:
-        yield "  nothing: start it" if one.is_clean else "  see the remedies above"
+        yield f"  {nothing_to_run(one)}"
     yield from _steps(one.next)
     if one.not_checked:
         yield _line("not checked", _clean(", ".join(one.not_checked)))
 
 
+def reason_words(reason: Reason) -> str:
+    """A reason with its place, if its text does not name that."""
+    place = ", ".join(part for part in (reason.file, reason.place) if part and part not in reason.text)
+    return _clean(reason.text) + (f" ({_clean(place)})" if place else "")
+
+
+def loss_title(one: Diagnosis) -> str:
+    """The heading over what is lost."""
+    return "lost by starting it" if one.can_start == YES else "lost"
+
+
+def nothing_to_run(one: Diagnosis) -> str:
+    """What stands in the place of commands if there are none."""
+    return "nothing: start it" if one.is_clean else "see the remedies above"
+
+
 def _identity(one: Diagnosis, style: Style) -> Iterator[str]:
+    return (_line(label, text) for label, text in identity_facts(one, style))
+
+
+def identity_facts(one: Diagnosis, style: Style) -> Iterator[tuple[str, str]]:
+    """What a directory is: labels and texts."""
     found = one.identity
-    yield _line("is", _clean(found.title))
+    yield "is", _clean(found.title)
     if found.node or found.role:
-        yield _line("node", _clean(", ".join(part for part in (found.node, found.role) if part)))
+        yield "node", _clean(", ".join(part for part in (found.node, found.role) if part))
     if found.group:
         members = f", with {', '.join(found.members)}" if found.members else ""
-        yield _line("group", _clean(f"{found.group} {found.group_uuid}{members}"))
-    yield _line("log", _log(found, style))
+        yield "group", _clean(f"{found.group} {found.group_uuid}{members}")
+    yield "log", _log(found, style)
     if one.journals is not None:
-        yield _line("journals", f"{one.journals.first} to {one.journals.last}")
+        yield "journals", f"{one.journals.first} to {one.journals.last}"
 
 
 def _log(found: Identity, style: Style) -> str:
@@ -110,22 +129,23 @@ def _log(found: Identity, style: Style) -> str:
     return ", ".join(parts)
 
 
-def _loss(one: Diagnosis) -> Iterator[str]:
+def loss_lines(one: Diagnosis) -> Iterator[str]:
+    """What is lost: how much, and by name."""
     loss = one.loss
     if loss.in_words():
-        yield f"  {loss.in_words()}" + (f"; {_clean(loss.evidence)}" if loss.evidence else "")
+        yield f"{loss.in_words()}" + (f"; {_clean(loss.evidence)}" if loss.evidence else "")
     if loss.broken:
         have = plural(loss.broken, "commit has", "commits have")
-        yield f"  {have} a part in the damaged bytes, which cannot be named"
+        yield f"{have} a part in the damaged bytes, which cannot be named"
     for (kind, db), names in _grouped(loss.names).items():
         shown = _ranges(names) if kind == JOURNAL else [name.name for name in names]
         more = f" and {len(shown) - _MOST_NAMES} more" if len(shown) > _MOST_NAMES else ""
         label = f"{_KINDS.get(kind, kind)}s" + (f" of {db}" if db else "")
         # A DN has commas of its own.
         between = ", " if kind in (JOURNAL, KEY) else "; "
-        yield f"  {_clean(label)}: {_clean(between.join(shown[:_MOST_NAMES]))}{more}"
+        yield f"{_clean(label)}: {_clean(between.join(shown[:_MOST_NAMES]))}{more}"
     if loss.unnamed:
-        yield f"  and {loss.unnamed} more that are not named"
+        yield f"and {loss.unnamed} more that are not named"
 
 
 def _grouped(names: Iterable[LostName]) -> dict[tuple[str, str | None], list[LostName]]:
@@ -161,9 +181,20 @@ def _steps(steps: Sequence[Step]) -> Iterator[str]:
 
 
 def _group(group: NodeChoice, style: Style) -> Iterator[str]:
-    yield heading(_clean(f"group {group.group} {group.uuid}: start from {group.start or 'none of these'}"), style)
+    yield heading(group_title(group), style)
     if group.problem:
         yield f"  not compared: {_clean(group.problem)}"
+    yield from (f"  {line}" for line in node_lines(group))
+    yield from _steps(group.next)
+
+
+def group_title(group: NodeChoice) -> str:
+    """The heading of a group: the node to start from."""
+    return _clean(f"group {group.group} {group.uuid}: start from {group.start or 'none of these'}")
+
+
+def node_lines(group: NodeChoice) -> Iterator[str]:
+    """Each node of a group: where it ends, what it lacks, what only it has."""
     for one in group.nodes:
         parts = [one.standing if one.standing != START else "start from this one"]
         if one.last is not None:
@@ -172,5 +203,4 @@ def _group(group: NodeChoice, style: Style) -> Iterator[str]:
             parts.append(f"lacks {one.behind}")
         if one.own:
             parts.append(f"has {one.own} that only it has, look at them before they are lost")
-        yield f"  {_clean(one.directory)}: {', '.join(parts)}"
-    yield from _steps(group.next)
+        yield f"{_clean(one.directory)}: {', '.join(parts)}"

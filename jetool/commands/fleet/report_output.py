@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from engine.errors import plural
-from engine.pipeline.fleet.profile import DAMAGED, ROLLING_BACK, UNREADABLE, Profile
+from engine.pipeline.fleet.profile import DAMAGED, MARKED, ROLLING_BACK, UNREADABLE, Profile
 from engine.pipeline.inventory import short_names
 from engine.version import VERSION
 from jetool.commands.fleet.rows import (
@@ -47,7 +47,7 @@ def print_report(run: Run, profiles: Sequence[Profile]) -> int:
     codes = [exits.DONE]
     if any(profile.state == UNREADABLE for profile in profiles):
         codes.append(exits.INCOMPLETE)
-    if any(profile.state == DAMAGED or profile.damage_count for profile in profiles):
+    if any(profile.state in (DAMAGED, MARKED) or profile.damage_count for profile in profiles):
         codes.append(exits.FINDINGS)
     _warn(run, profiles)
     return exits.worst(codes)
@@ -61,7 +61,7 @@ def _warn(run: Run, profiles: Sequence[Profile]) -> None:
             run.messages.warning(
                 profile.problem, consequence="its content is missing in the report", file=profile.member.env
             )
-        elif profile.state == DAMAGED:
+        elif profile.state in (DAMAGED, MARKED):
             run.messages.warning(
                 "; ".join(_damage(profile)), file=profile.member.env, hint=f"jetool verify {profile.member.env}"
             )
@@ -76,6 +76,8 @@ def _damage(profile: Profile) -> Iterator[str]:
         # Name only the first; the report lists all.
         first, more = profile.missing[0], len(profile.missing) - 1
         yield f"log file missing: {first.path}" + (f" and {more} more" if more else "")
+    if profile.commits_after_damage:
+        yield f"{plural(profile.commits_after_damage, 'commit')} after damage, which JE gives up when it opens it"
     if not profile.recovers and not profile.damage_count:
         yield "recovery fails"
     if profile.marker and not profile.damage_count:
@@ -132,6 +134,7 @@ def _summary(profiles: Sequence[Profile]) -> FleetSummary:
         environments=len(profiles),
         unreadable=states.count(UNREADABLE),
         damaged=states.count(DAMAGED),
+        marked=states.count(MARKED),
         rolling_back=states.count(ROLLING_BACK),
         bytes=sum(profile.log_bytes for profile in profiles),
         entries=sum(profile.entries for profile in profiles),

@@ -58,6 +58,8 @@ class ProfiledDamage(NamedTuple):
     lsn: Annotated[Lsn, "where it begins"]
     skipped: Annotated[Int, "bytes"]
     reason: Annotated[Text, "what is wrong"]
+    code: Annotated[Text, "code of the finding, as jetool verify has it"]
+    commits_after: Annotated[Int, "Commits after it in the last file, which JE gives up; 0 in any other file"]
 
 
 @record()
@@ -122,6 +124,7 @@ class EnvironmentProfile(NamedTuple):
     end_of_log: Annotated[Lsn, "where the next entry would go"]
     damage_count: Annotated[Int, "stretches of damage and missing files, the torn tail not counted"]
     damage_bytes: Annotated[Int, "bytes of the stretches"]
+    commits_after_damage: Annotated[Int, "Commits after damage in the last file, which JE gives up when it opens it"]
     torn_tail: Annotated[Int, "bytes after the end of the log with nothing durable in them"]
     missing_files: Annotated[Sequence[Int], "numbers of files that are not there and that recovery or the trees need"]
     lost_records: Annotated[Int, "records in missing files"]
@@ -158,6 +161,7 @@ class FleetSummary(NamedTuple):
     environments: Annotated[Int, "environments read"]
     unreadable: Annotated[Int, "those that could not be read, or not in full"]
     damaged: Annotated[Int, "those with damage or missing files"]
+    marked: Annotated[Int, "those with a restore marker and nothing else wrong; JE refuses to open them"]
     rolling_back: Annotated[Int, "those with a rollback that is not finished"]
     bytes: Annotated[SizeBytes, "bytes of log"]
     entries: Annotated[Int, "good entries"]
@@ -247,6 +251,7 @@ def profile_of(found: Profile) -> EnvironmentProfile:
         end_of_log=found.end_lsn,
         damage_count=found.damage_count,
         damage_bytes=found.damage_bytes,
+        commits_after_damage=found.commits_after_damage,
         torn_tail=found.torn_tail,
         missing_files=[file.number for file in found.missing],
         lost_records=sum(file.records for file in found.missing),
@@ -257,7 +262,15 @@ def profile_of(found: Profile) -> EnvironmentProfile:
         checkpoints=[_checkpoint(lsn, one) for lsn, one in found.checkpoints],
         rollbacks=[_period(period) for period in found.periods],
         damages=[
-            ProfiledDamage(path=one.path, lsn=one.lsn, skipped=one.length, reason=one.reason) for one in found.damages
+            ProfiledDamage(
+                path=one.path,
+                lsn=one.lsn,
+                skipped=one.length,
+                reason=one.reason,
+                code=one.rule.code,
+                commits_after=one.commits_after,
+            )
+            for one in found.damages
         ],
     )
 

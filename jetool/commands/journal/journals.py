@@ -20,19 +20,12 @@ from jetool.commands.journal.group import (
     open_journals,
     product_option,
 )
+from jetool.commands.journal.rows import JournalRange, journal_range
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.environments import reading_code
 from jetool.frame.options import Run
 from jetool.output.verdicts import VERDICT_HELP, VerdictFields
-
-
-@record()
-class JournalRange(NamedTuple):
-    """A range of journal ids."""
-
-    first: Annotated[Int, "the first id"]
-    last: Annotated[Int, "the last id"]
 
 
 @record()
@@ -205,7 +198,7 @@ def _after_damage(found: Journals) -> list[JournalsAfterDamage]:
                 journals=len(journals),
                 first=journals[0].id if journals else None,
                 last=journals[-1].id if journals else None,
-                destroyed=[_range(one) for one in unseen.destroyed],
+                destroyed=[journal_range(one) for one in unseen.destroyed],
                 broken_txns=unseen.broken_txns,
             )
         )
@@ -221,7 +214,7 @@ def _databases(found: Journals, extents: JournalExtents) -> list[JournalDatabase
             last=one.last,
             journals=one.journals,
             missing=one.missing,
-            holes=[_range(hole) for hole in one.holes],
+            holes=[journal_range(hole) for hole in one.holes],
             overlap=passage.overlap.length if passage is not None and passage.overlap is not None else 0,
             gap=passage.hole.length if passage is not None and passage.hole is not None else 0,
             bytes=one.size_bytes,
@@ -230,7 +223,3 @@ def _databases(found: Journals, extents: JournalExtents) -> list[JournalDatabase
         )
         for one, passage in zip(extents.databases, (None, *extents.passages), strict=True)
     ]
-
-
-def _range(found: IdRange) -> JournalRange:
-    return JournalRange(first=found.first, last=found.last)

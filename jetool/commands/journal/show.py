@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Annotated, Final, NamedTuple
 
@@ -13,7 +13,7 @@ from engine.contents.operations import codes_of
 from engine.errors import UsageError
 from engine.events import heard
 from engine.fields import Bool, Int, record
-from engine.journals.reader import FoundJournal
+from engine.journals.reader import FoundJournal, JournalReader
 from jetool.commands.journal.group import (
     IDS,
     JOURNAL_EXITS,
@@ -23,7 +23,7 @@ from jetool.commands.journal.group import (
     product_option,
     star_option,
 )
-from jetool.commands.journal.rows import PrintedJournal, journal_line, printed_journal
+from jetool.commands.journal.rows import JournalRange, PrintedJournal, journal_line, journal_range, printed_journal
 from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.environments import reading_code
@@ -38,6 +38,8 @@ class JournalsEnd(NamedTuple):
 
     journals: Annotated[Int, "how many were printed"]
     complete: Annotated[Bool, "false when --limit or --tail left some out, or when the log was not completely read"]
+    after_damage: Annotated[Int, "how many of them come after damage, or may have lost their Commit to it"]
+    destroyed: Annotated[Sequence[JournalRange], "ids of these journals that have no intact entry because of damage"]
     unseen: UnseenReason
 
 
@@ -56,6 +58,7 @@ def _check(_: Run, *, limit: int | None, tail: int | None, **__: object) -> None
         ("The journal at which a frontend stopped", "jetool journal show /data/fe/meta 349360906"),
         ("The last ten journals", "jetool journal show /data/fe/meta --tail 10"),
         ("What was dropped since noon", "jetool journal show /data/fe/meta --op DROP_TABLE --since 2026-11-21T12:00Z"),
+        ("What a recovery would lose", "jetool journal show /data/fe/meta --after-damage"),
         (
             "All that names a table, for a script",
             "jetool journal show /data/fe/meta 5000.. --grep orders_2026 --format ndjson",
@@ -72,6 +75,7 @@ def _check(_: Run, *, limit: int | None, tail: int | None, **__: object) -> None
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Print N journals at most.")
 @click.option("--tail", type=click.IntRange(1), metavar="N", help="The last N journals.")
 @click.option("--reverse", is_flag=True, help="Newest first.")
+@click.option("--after-damage", is_flag=True, help="Only journals that a recovery would lose to damage in the log.")
 @star_option
 @product_option
 def journal_show(
@@ -85,6 +89,7 @@ def journal_show(
     limit: int | None,
     tail: int | None,
     reverse: bool,
+    after_damage: bool,
     star_manager: bool,
     product: str | None,
 ) -> int:
@@ -92,8 +97,8 @@ def journal_show(
 
     Unknown parts of a payload are printed in hex and flagged, never guessed. Journals are found through the trees.
     Intact journals after damage in the log come last and are marked: JE cuts them away when it opens the environment.
-    Journals that the trees have lost may still be in the log (jetool history, jetool salvage). Nothing is created or
-    changed.
+    --after-damage prints only these; the summary names the ids that the damage has destroyed. Journals that the trees
+    have lost may still be in the log (jetool history, jetool salvage). Nothing is created or changed.
     """
     with open_journals(run, env, product) as found:
         reader = found.reader(star_manager)
@@ -101,31 +106,39 @@ def journal_show(
         first, last = ids or (0, None)
         high = _LAST if last is None else last
         unseen = _since(reader.read_unseen(first, high), since)
-        if ids is not None and first == last and not (reader.unseen and reader.unseen.between(first, first)):
+        destroyed = [journal_range(one) for one in reader.destroyed(first, high)]
+        if not after_damage and ids is not None and first == last and not reader.is_unseen(first):
             # If a single journal is requested and missing, ``find`` raises an error that states why.
             reader.find(first)
-        if since is not None:
-            begin = reader.first_since(since)
-            first, high = (max(first, begin), high) if begin is not None else (_LAST, _LAST)
         backward = reverse or tail is not None
-        read = chain(reversed(list(unseen)), reader.read_back(first, high)) if backward else reader.read(first, high)
-        if not backward:
-            read = chain(read, unseen)
+        seen = iter(()) if after_damage else _seen(reader, first, high, since, backward=backward)
+        read = chain(reversed(list(unseen)), seen) if backward else chain(seen, unseen)
         chosen = _chosen(heard(read, run.listener, "journals"), codes, word, until, backward=backward)
         wanted: Iterator[FoundJournal | None] = chosen
         if tail is not None:
             wanted = _last(chosen, tail, reverse=reverse)
         with run.out.stream(PrintedJournal, line=journal_line) as stream:
-            printed, complete = 0, True
+            printed, after, complete = 0, 0, True
             for one in wanted:
                 if one is None or (limit is not None and printed >= limit):
                     complete = False
                     break
                 stream.row(printed_journal(found.product, one))
-                printed += 1
+                printed, after = printed + 1, after + (not one.seen)
             reason = found.env.unseen
-            stream.end(JournalsEnd(journals=printed, complete=complete and reason is None, unseen=reason))
+            complete = complete and reason is None
+            stream.end(
+                JournalsEnd(journals=printed, complete=complete, after_damage=after, destroyed=destroyed, unseen=reason)
+            )
         return reading_code(found.env)
+
+
+def _seen(reader: JournalReader, first: int, last: int, since: int | None, *, backward: bool) -> Iterator[FoundJournal]:
+    """The journals of a range of ids that recovery reads, committed since a time."""
+    begin = first if since is None else reader.first_since(since)
+    if begin is None:
+        return iter(())
+    return (reader.read_back if backward else reader.read)(max(first, begin), last)
 
 
 def _since(journals: Iterable[FoundJournal], since: int | None) -> Iterator[FoundJournal]:

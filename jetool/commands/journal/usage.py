@@ -97,7 +97,7 @@ def journal_stats(
     """Count journals and bytes by operation, the largest first, or by hour.
 
     The hour is taken from the latest journal before it that holds a time; the master writes one about every ten
-    seconds. Nothing is locked, created or changed.
+    seconds. Nothing is created or changed; the master does not wait, and deletes no log file meanwhile.
     """
     with open_journals(run, env, product) as found:
         extents = found.extents(star_manager)

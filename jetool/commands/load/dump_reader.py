@@ -195,7 +195,7 @@ class DumpReader:
                 raise self._damage("no header line of a JE dump", "nothing was loaded", text or "an empty line")
             if not equals:
                 raise UnsupportedError(
-                    "no header line of a JE dump, line 1" if line else "the file is empty",
+                    "line 1 is no header of a JE dump" if line else "the file is empty",
                     file=self._name,
                     found=(text or "an empty line") if line else None,
                     consequence="nothing was loaded",

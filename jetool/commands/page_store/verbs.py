@@ -201,7 +201,7 @@ def load_records(
     with _to_write(run, env) as store:
         created = name not in store.tables()
         if created and not create:
-            raise NotFoundError(f"no table of the name {name!r}", file=env, hint="--create makes it")
+            raise NotFoundError(f"no table {name!r}", file=env, hint="--create makes it")
         if created:
             store.create_table(name)
         found = reader.records()
@@ -275,7 +275,7 @@ def _to_write(run: Run, env: str) -> Iterator[PageStore]:
 
 def _require_table(store: PageStore, env: str, name: str) -> None:
     if name not in store.tables():
-        raise NotFoundError(f"no table of the name {name!r}", file=env, hint=f"jetool dbs {env}")
+        raise NotFoundError(f"no table {name!r}", file=env, hint=f"jetool dbs {env}")
 
 
 def _no_record(env: str, name: str, key: bytes, consequence: str | None) -> NotFoundError:

@@ -337,4 +337,4 @@ def _names_of(word: str, names: list[str], env: str) -> tuple[str, str]:
     if known:
         return known[0]
     missing = next(name for name in splits[0] if name not in names)
-    raise NotFoundError(f"no database of the name {missing!r}", file=env, hint=f"jetool dbs {env} lists them")
+    raise NotFoundError(f"no database {missing!r}", file=env, hint=f"jetool dbs {env} lists them")

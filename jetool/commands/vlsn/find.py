@@ -47,10 +47,9 @@ def vlsn_find(run: Run, env: str, number: int) -> int:
         index = index_of(run, opened)
     if not index.range.contains(number):
         raise NotFoundError(
-            f"VLSN {number} is not on this node",
+            f"no VLSN {number}",
             file=env,
-            expected=str(index.range),
-            found=str(number),
+            found=f"the node has {index.range}" if str(index.range) != "empty" else "the node has none",
             hint="another member of the group may have it; jetool vlsn range shows the VLSNs of this node",
         )
     return _find(run, env, index, number)

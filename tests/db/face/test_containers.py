@@ -273,7 +273,7 @@ def test_what_is_closed_is_refused(env: Environment, name: str) -> None:
         list(begun)
     db = env.open_database("db")
     env.close()
-    with pytest.raises(ClosedError, match="the environment is closed"):
+    with pytest.raises(ClosedError, match="the environment memory: is closed"):
         CLOSED[name](db)
 
 
