@@ -42,7 +42,7 @@ def test_report_in_every_format(session: Session, fixtures: Path, tmp_path: Path
     assert (node["first_vlsn"], node["last_vlsn"], node["rollback_count"], node["invisible"]) == (1, 225, 1, 10)
     assert node["rollbacks"][0]["matchpoint_vlsn"] == 150
     assert found.json()["summary"] == {
-        "environments": 4, "unreadable": 0, "damaged": 0, "rolling_back": 0, "complete": True,
+        "environments": 4, "unreadable": 0, "damaged": 0, "rolling_back": 0, "marked": 0, "complete": True,
         "bytes": sum(record["bytes"] for record in records), "entries": sum(record["entries"] for record in records),
     }  # fmt: skip
     records = run(*words, "--format", "ndjson", "--fields", "name,state").lines()
