@@ -278,7 +278,7 @@ def test_a_dry_run_changes_nothing(env: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        (["ENV", "nothere.csv", "--key", "id"], 4, "no such source in nothere.csv"),
+        (["ENV", "nothere.csv", "--key", "id"], 4, "no such source: nothere.csv"),
         (["ENV", "SRC"], 2, "name the column of the key: columns id, v"),
         (["ENV", "SRC", "--key", "nope"], 2, "the source has no column 'nope': expected one of id, v"),
         (["ENV", "SRC", "--key", "id", "--delimiter", ";;"], 2, "--delimiter is one ASCII character"),
