@@ -20,9 +20,9 @@ from engine.errors import JetoolError
 from engine.events import SILENT, Listener
 from engine.format.entry.db_tree import DbTree
 from engine.inspect.contents import DecodingPlan, EnvironmentSource, decoding_of, sample_log
-from engine.log.files import LogFiles, list_log_files
+from engine.log.files import LogFiles
 from engine.log.scan import scan_log
-from engine.log.tail import find_end
+from engine.log.tail import Tail
 from engine.rep.group import Membership, committed_members
 from engine.storage.base import Storage
 
@@ -112,17 +112,16 @@ class LostNames(NamedTuple):
     broken: int = 0
 
 
-def names_after_damage(storage: Storage, listener: Listener = SILENT) -> LostNames:
-    """What stands after the damage at which the log ends; empty if nothing does, or if recovery fails."""
-    try:
-        files = list_log_files(storage)
-        tail = find_end(storage, files, listener)
-        # Records outside transactions have no Commit.
-        if tail.damage is None or not tail.given_up_bytes:
-            return LostNames()
-        found = look_at_application(storage, files, None, DiagnosisOptions(listener=listener))
-    except JetoolError:
+def names_after_damage(storage: Storage, files: LogFiles, tail: Tail, listener: Listener = SILENT) -> LostNames:
+    """What stands after the damage at which the log ends; empty if nothing does, or if recovery fails.
+
+    The environment is recovered in memory only if there is something to name: not for a torn tail, which every crash
+    may leave.
+    """
+    # Records outside transactions have no Commit.
+    if not tail.commits_at_risk and not tail.after.records:
         return LostNames()
+    found = look_at_application(storage, files, None, DiagnosisOptions(listener=listener))
     return LostNames(found.lost, found.broken)
 
 

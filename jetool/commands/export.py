@@ -13,7 +13,7 @@ from jetool.frame.command import Outputs, command, environment
 from jetool.frame.decode_option import decode_option, decoding_for
 from jetool.frame.defaults.only_database import chosen_database, database_option
 from jetool.frame.environments import READ_EXITS, as_of_option, open_to_read, reading_code
-from jetool.frame.options import RenamedOption, Run
+from jetool.frame.options import Run, out_option
 
 FORMS: Final = ("parquet", "csv", "json", "orc")
 
@@ -55,15 +55,7 @@ class ExportResult(NamedTuple):
 )
 @environment
 @database_option
-@click.option(
-    "--out",
-    "to",
-    cls=RenamedOption,
-    old=("--to",),
-    required=True,
-    metavar="DIR",
-    help="A new directory, or a URL that Spark writes to.",
-)
+@out_option("A new directory, or a URL that Spark writes to.")
 @click.option("--as", "kind", required=True, type=click.Choice(FORMS), help="The format.")
 @click.option("--partitions", type=click.IntRange(1, 100_000), metavar="N", help="Number of files.  [default: by size]")
 @as_of_option

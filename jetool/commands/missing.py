@@ -19,7 +19,7 @@ from engine.verdict import CheckVerdict
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.kinds import require_je
-from jetool.frame.options import RenamedOption, Run
+from jetool.frame.options import Run, out_option
 from jetool.output.shape import Style, to_text
 from jetool.output.verdicts import VerdictFields
 
@@ -132,15 +132,7 @@ def _line(rec: str, row: Row, style: Style) -> str:
 )
 @environment
 @click.option("--repair", is_flag=True, help="Create a copy of everything that is left, as jetool salvage does.")
-@click.option(
-    "--out",
-    "to",
-    cls=RenamedOption,
-    old=("--to",),
-    metavar="COPY",
-    type=click.Path(),
-    help="With --repair: a new directory; COPY/env opens.",
-)
+@out_option("With --repair: a new directory; COPY/env opens.", "COPY", required=False)
 @click.option("-n", "--dry-run", is_flag=True, help="With --repair: print the result, and write nothing.")
 def missing(run: Run, env: str, repair: bool, to: str | None) -> int:
     """List log files that are missing or cut short, whether they are needed, and what only they held.

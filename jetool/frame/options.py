@@ -104,6 +104,20 @@ class RenamedOption(click.Option):
             self.opts = shown
 
 
+def out_option(text: str, metavar: str = "DIR", *, required: bool = True) -> Callable[[Any], Any]:
+    """The option ``--out`` (parameter ``to``): where a command writes its files."""
+    return click.option(
+        "--out",
+        "to",
+        cls=RenamedOption,
+        old=("--to",),
+        required=required,
+        type=click.Path(),
+        metavar=metavar,
+        help=text,
+    )
+
+
 class Unread(click.ParamType[str]):
     """The type of a leading option: values stay as written; help and completion come from the real type.
 

@@ -38,7 +38,8 @@ def count_broken_commits(storage: Storage, files: LogFiles, damages: Sequence[Da
         return at >= 0 and lsn < stretches[at][1]
 
     broken, count = set[int](), 0
-    for item in scan_log(storage, files, types=_WANTED, marker=True).entries():
+    # Nothing before the damage can point into it.
+    for item in scan_log(storage, files, types=_WANTED, marker=True).between(starts[0]).entries():
         if not isinstance(item, LogEntry) or item.invisible:
             continue
         try:

@@ -12,7 +12,7 @@ from jetool.commands.fleet.selection import FLEET_EXITS, choose, environments
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command
 from jetool.frame.decode_option import decode_option
-from jetool.frame.options import RenamedOption, Run
+from jetool.frame.options import Run, out_option
 
 FORMS: Final = ("parquet", "json", "csv")
 
@@ -65,16 +65,7 @@ class FleetSalvage(NamedTuple):
     },
 )
 @environments
-@click.option(
-    "--out",
-    "to",
-    cls=RenamedOption,
-    old=("--to",),
-    required=True,
-    type=click.Path(),
-    metavar="DIR",
-    help="A new directory for the result.",
-)
+@out_option("A new directory for the result.")
 @click.option("--as", "kind", type=click.Choice(FORMS), default="parquet", help="The format.  [default: parquet]")
 @decode_option
 def salvage(run: Run, paths: tuple[str, ...], inventory: str | None, to: str, kind: str, decode: str | None) -> int:

@@ -201,7 +201,7 @@ def _recover(run: Run, env: str, *, accept_loss: bool) -> tuple[RecoveryRun, Col
     # Recovery does not read files from before the checkpoint, so a dry run must also look for missing ones.
     absent: Collection[int] = lost_in(run, plan.seen, plan.files) if run.dry_run else ()
     # Recovery cuts off what is to be named.
-    names = names_after_damage(plan.seen, run.listener)
+    names = names_after_damage(plan.seen, plan.files, plan.tail, run.listener)
     config = with_orders(run, plan.seen, config_of(run))
     options = RepairOptions(dry_run=run.dry_run, backup_dir=run.backup_dir, lock_timeout_s=run.lock_timeout_s)
     done = recovery.recover(plan, options, accept_loss=accept_loss, config=config, listener=run.listener)

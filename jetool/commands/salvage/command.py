@@ -21,7 +21,7 @@ from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.decode_option import decode_option, decoding_for_source
 from jetool.frame.kinds import require_je
-from jetool.frame.options import RenamedOption, Run
+from jetool.frame.options import Run, out_option
 
 _DECODED: Final = ("csv", "ndjson")
 
@@ -54,16 +54,7 @@ _DECODED: Final = ("csv", "ndjson")
     nargs=-1,
     help="Further environments, such as other nodes of the group.",
 )
-@click.option(
-    "--out",
-    "to",
-    cls=RenamedOption,
-    old=("--to",),
-    required=True,
-    type=click.Path(),
-    metavar="DIR",
-    help="A new directory for the result.",
-)
+@out_option("A new directory for the result.")
 @click.option("--as", "kind", type=click.Choice(FORMS), default="env", help="Output format of records.  [default: env]")
 @click.option("-n", "--dry-run", is_flag=True, help="Read everything, print the result, and write nothing.")
 @decode_option

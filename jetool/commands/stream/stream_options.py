@@ -9,7 +9,7 @@ import click
 
 from jetool.commands.stream.column_files import AVRO, PARQUET
 from jetool.frame import params
-from jetool.frame.options import RenamedOption
+from jetool.frame.options import out_option
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -60,14 +60,7 @@ _OPTIONS: Final = (
         help="Print a transaction when no election can roll it back, or at once; if it is then rolled back, a "
         "retraction follows.  [default: durable]",
     ),
-    click.option(
-        "--out",
-        "to",
-        cls=RenamedOption,
-        old=("--to",),
-        metavar="DIR",
-        help="Write files to this directory, each transaction exactly once.",
-    ),
+    out_option("Write files to this directory, each transaction exactly once.", required=False),
     click.option(
         "--file-format",
         type=click.Choice([NDJSON, *COLUMN_FORMATS]),
