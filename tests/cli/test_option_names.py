@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import re
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final
 
 import click
@@ -143,6 +147,23 @@ def test_an_old_spelling_is_parsed_and_not_shown(name: str, option: RenamedOptio
     shown = [line.split()[0].rstrip(",") for line in page.splitlines() if line.strip().startswith("-")]
     # verify --tail and dump-log --tail are two commands; in one command the old word is gone.
     assert old not in shown
+
+
+@pytest.mark.parametrize(("name", "option", "old"), RENAMED, ids=lambda value: value if isinstance(value, str) else "")
+def test_messages_use_the_new_spelling(name: str, option: RenamedOption, old: str) -> None:
+    command = next(command for one, command in cli.commands() if one == name)
+    assert command.callback is not None
+    source = Path(inspect.getfile(inspect.unwrap(command.callback)))
+    # A command is a module, or a package with its helpers.
+    sources = [source] if source.parent.name == "commands" else sorted(source.parent.glob("*.py"))
+    texts = [
+        node.value
+        for path in sources
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value != old
+    ]
+    assert any(option.opts[0] in text for text in texts)
+    assert [text for text in texts if re.search(rf"(?<![\w-]){old}(?![\w-])", text)] == []
 
 
 def test_a_command_by_its_old_options() -> None:

@@ -199,7 +199,7 @@ class DumpReader:
                     file=self._name,
                     found=(text or "an empty line") if line else None,
                     consequence="nothing was loaded",
-                    hint="jetool dump ENV --db NAME makes a dump; --from csv and others load other formats",
+                    hint="jetool dump ENV --db NAME makes a dump; --input-format csv and others load other formats",
                 )
             if (keyword.upper(), value.upper()) == ("HEADER", "END"):
                 return self._header(found)

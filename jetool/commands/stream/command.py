@@ -121,7 +121,7 @@ def _is_file(begin: str | None) -> bool:
         exits.DONE: "ended by --limit, --until-idle, SIGTERM or SIGINT",
         exits.REFUSED: (
             "the group or its UUID is another one, the master refuses, or the state file or the directory is not one "
-            "of this command; ----durable: the group does not report what is durable"
+            "of this command; --durable: the group does not report what is durable"
         ),
         exits.NOT_FOUND: "no node answers, or the VLSN is not there yet",
         exits.UNSUPPORTED: "a release of JE outside 7.3 to 25.3, or the group refuses the release of this client",
