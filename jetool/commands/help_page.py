@@ -120,7 +120,8 @@ def _blocks(lines: list[str]) -> Iterator[str]:
             indent = _STEP
             yield ""
         elif request in (".TP", ".IP"):
-            term = words if request == ".IP" else next(rest, "").removeprefix(".B ")
+            # The number after a bullet is the width of its column.
+            term = words.removesuffix(" 3") if request == ".IP" else next(rest, "").removeprefix(".B ")
             yield _STEP + _plain(term).strip('"')
             indent = _STEP * 2
         elif request in (".nf", ".EX"):
