@@ -3,7 +3,7 @@
 ``python -m jetool.frame.manpages`` generates ``man/jetool-recovery.7`` from ``man/jetool-recovery.7.md``. These
 elements of Markdown are supported, which are enough for a terminal:
 
-* ``# name(7): what it is`` on the first line; ``## Heading``, ``### Heading``; paragraphs; lists of ``- ``;
+* ``# name(7): what it is`` on the first line; ``## Heading``, ``### Heading``; paragraphs; lists of ``- `` or ``* ``;
 * a term on a line of its own, and on the next line its meaning after ``:`` and a blank (a definition list);
 * tables of ``|``, and code in fences, both printed as they are;
 * ``**bold**``, ``*italic*``, `` `code` ``; ``jetool-info(1)`` becomes a reference;
@@ -120,7 +120,7 @@ def _blocks(lines: Sequence[str]) -> Iterator[str]:
         elif line.startswith("#"):
             level, _, title = line.partition(" ")
             block = f".SH {escape(title.upper())}\n" if level == "##" else f".SS {escape(title)}\n"
-        elif line.startswith(("- ", ": ")):
+        elif line.startswith(("- ", "* ", ": ")):
             body = [line[2:]]
             while at + 1 < len(lines) and lines[at + 1].startswith("  "):
                 at += 1

@@ -13,7 +13,7 @@ import click
 import pytest
 
 from jetool.frame import cli
-from jetool.frame.documents.markdown import escape_markdown, path_of, topic_markdown
+from jetool.frame.documents.markdown import document_markdown, escape_markdown, path_of, topic_markdown
 from jetool.frame.documents.site import navigation, site_pages
 from tests.support.harness import environment
 from tests.support.manuals import MAN
@@ -74,6 +74,18 @@ def test_a_topic_as_markdown() -> None:
         "term\n:   what it\n    means\n\n-   one\n    more\n\n```\njetool-info(1)\n- x\n```\n"
     )
     assert "\n| version | first JE | highest type | continued in |\n| --- |" in found
+
+
+def test_lists_of_a_document() -> None:
+    """Later lines of an item get four columns, also code; an item after a paragraph of another gets a blank line."""
+    text = (
+        "Text\n24. no list.\n\n- one\n  more\n\n  | a |\n  |---|\n\n  after\n- two\n  - inner\n\n"
+        "1. three\n\n   ```\n   code\n     deep\n   ```\n2. four\n\n```\n  code\n```\nEnd\n  it\n"
+    )
+    assert document_markdown(text) == (
+        "Text\n24. no list.\n\n- one\n    more\n\n    | a |\n    |---|\n\n    after\n\n- two\n    - inner\n\n"
+        "1. three\n\n    ```\n    code\n      deep\n    ```\n\n2. four\n\n```\n  code\n```\nEnd\n  it\n"
+    )
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,10 @@ _PROGRAM: Final = "jetool"
 _MARKUP: Final = re.compile(r"([\\`*_{}\[\]])")
 _FIRST: Final = re.compile(r"^(\d+)\.|^([-+#>:~|])")
 _CODE: Final = re.compile(r"(`[^`]+`)")
-_ITEM: Final = re.compile(r"^(: |- )")
+_ITEM: Final = re.compile(r"^(: |- |\* )")
+# An item of a list in a document, whose later lines are indented to the column after its mark.
+_MARK: Final = re.compile(r"^([-*+] |\d+\. )")
+_COLUMNS: Final = 4
 
 
 def path_of(name: str, section: str) -> str:
@@ -66,6 +69,36 @@ def topic_markdown(text: str) -> str:
     assert found is not None, first
     what = found[3][0].upper() + found[3][1:]
     return _joined([f"# {what}", f"*{found[1]}({found[2]})*", _written(rest)])
+
+
+def document_markdown(text: str) -> str:
+    """A document of ``engine/doc``, with the lists that MkDocs needs: it takes an item's later lines only if they are
+    indented by four columns, and a list after a paragraph of an item only after a blank line."""
+    return "\n".join(_relisted(text.splitlines())) + "\n"
+
+
+def _relisted(lines: Sequence[str]) -> Iterator[str]:
+    width = 0  # Columns of the mark of the list's items; 0 outside a list.
+    before = ""
+    fenced = parted = False
+    for line in lines:
+        depth = len(line) - len(line.lstrip())
+        if not fenced and line and not depth:
+            mark = _MARK.match(line)
+            if mark and width and parted and before.startswith(" "):
+                yield ""
+            if mark and (width or not before or before.startswith("#")):
+                width, parted = len(mark[0]), False
+            elif not before or line.startswith(("#", "```")):
+                width = 0
+        elif width and depth >= width:
+            # Code keeps its own columns after those of the item.
+            inner = depth - width if fenced else (depth // width - 1) * _COLUMNS
+            line = " " * (_COLUMNS + inner) + line.lstrip()
+        fenced ^= line.lstrip().startswith("```")
+        parted |= not line
+        before = line
+        yield line
 
 
 def escape_markdown(text: str) -> str:

@@ -18,7 +18,14 @@ import click
 
 from jetool.frame import manual, table
 from jetool.frame.documents.command_pages import command_pages
-from jetool.frame.documents.markdown import COMMANDS, TOPICS, command_markdown, path_of, topic_markdown
+from jetool.frame.documents.markdown import (
+    COMMANDS,
+    TOPICS,
+    command_markdown,
+    document_markdown,
+    path_of,
+    topic_markdown,
+)
 
 _ROOT: Final = Path(__file__).parents[3]
 _MAN: Final = _ROOT / "man"
@@ -59,7 +66,8 @@ def site_pages() -> Iterator[tuple[str, str]]:
 
 def _document(name: str) -> str:
     text = (_DOC / f"{name}.md").read_text(encoding="utf-8")
-    return manual.REFERENCE.sub(lambda found: f"[{found[0]}]({path_of(found[1], found[2])})", text)
+    text = manual.REFERENCE.sub(lambda found: f"[{found[0]}]({path_of(found[1], found[2])})", text)
+    return document_markdown(text)
 
 
 def navigation(pages: Mapping[str, str]) -> Navigation:
