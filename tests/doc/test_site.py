@@ -76,6 +76,13 @@ def test_a_topic_as_markdown() -> None:
     assert "\n| version | first JE | highest type | continued in |\n| --- |" in found
 
 
+def test_the_first_page_has_parts_of_the_readme() -> None:
+    headings = re.findall(r"^## (.*)$", PAGES["index.md"], re.MULTILINE)
+    assert headings == ["Install", "Five first commands", "What works"]
+    assert "[by examples](python.md)" in PAGES["index.md"]
+    assert "example: `examples/recover_and_undo.py`" in PAGES["index.md"]
+
+
 def test_lists_of_a_document() -> None:
     """Later lines of an item get four columns, also code; an item after a paragraph of another gets a blank line."""
     text = (

@@ -46,6 +46,7 @@ _FORMATS: Final = {
     "crash-points": "Crash points",
     "performance": "Figures",
 }
+_README_PARTS: Final = ("Install", "Five first commands", "What works")
 _FIRST_TOPICS: Final = ("jetool-runbook.7", "jetool-commands.7", "jetool-recovery.7")
 
 Navigation = list[tuple[str, str | list[tuple[str, str]]]]
@@ -58,10 +59,23 @@ def site_pages() -> Iterator[tuple[str, str]]:
     for source in manual.sources(_MAN):
         name, section = source.name.removesuffix(manual.SOURCE).rsplit(".", 1)
         yield path_of(name, section), topic_markdown(source.read_text(encoding="utf-8"))
-    yield "index.md", _document("site")
+    yield "index.md", _document("site") + "".join(_of_readme(heading) for heading in _README_PARTS)
     for name in (*_GUIDES, _LIBRARY, *_FORMATS):
         yield f"{name}.md", _document(name)
     yield "changelog.md", (_ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def _of_readme(heading: str) -> str:
+    """A section of the README; a link that leads to no page of the site becomes the path."""
+    text = (_ROOT / "README.md").read_text(encoding="utf-8")
+    found = re.search(rf"^## {heading}\n.*?(?=^## |^<!-- |\Z)", text, re.MULTILINE | re.DOTALL)
+    assert found is not None, heading
+
+    def link(one: re.Match[str]) -> str:
+        words, target = one[1], Path(one[2])
+        return f"[{words}]({target.name})" if target.parent == _DOC.relative_to(_ROOT) else f"{words}: `{target}`"
+
+    return "\n" + re.sub(r"\[([^\]]+)\]\(([^)\s]+)\)", link, found[0])
 
 
 def _document(name: str) -> str:
