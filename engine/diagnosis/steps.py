@@ -115,14 +115,13 @@ def _of_machine(facts: StepFacts, env: str) -> Iterator[Step]:
 
 def _look_at_loss(facts: StepFacts, env: str) -> Iterator[Step]:
     names, loss = facts.loss.names, facts.loss
-    journals = [one.name.partition("-")[0] for one in names if one.kind == JOURNAL]
     if log_rules.MARKER.code in facts.codes:
         yield Step(
             command=f"jetool info {env} --quick --fields restore_required", purpose="why the marker was set", risk=READS
         )
-    if journals:
+    if any(one.kind == JOURNAL for one in names):
         yield Step(
-            command=f"jetool journal show {env} {journals[0]}..",
+            command=f"jetool journal show {env} --after-damage",
             purpose="read the journals that would be lost",
             risk=READS,
         )

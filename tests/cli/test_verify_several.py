@@ -38,6 +38,33 @@ def test_each_has_a_verdict(places: Path) -> None:
     assert "  ERROR JE-TAIL-002" in done.text
 
 
+def test_an_environment_without_its_log_is_not_skipped(places: Path, tmp_path: Path) -> None:
+    """JE leaves je.lck and others: a monitor must not be green when all log files are gone."""
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    (gone / "je.lck").touch()
+    done = run("verify", places / "a", gone, "--json")
+    assert (done.code, [row["verdict"] for row in done.json()["records"]]) == (7, ["sound", "cannot be judged"])
+
+
+def test_a_directory_with_several_environments_is_not_skipped(places: Path) -> None:
+    done = run("verify", places / "a", places, "--json")
+    assert (done.code, [row["verdict"] for row in done.json()["records"]]) == (7, ["sound", "cannot be judged"])
+
+
+def test_an_environment_without_the_database_is_not_skipped(places: Path) -> None:
+    done = run("verify", places / "a", places / "b", "--secondary", "nosuch:paths", "--json")
+    assert done.code != 0
+    assert "skipped" not in {row["verdict"] for row in done.json()["records"]}
+
+
+@pytest.mark.parametrize("name", ["lost+found", ".snapshot"])
+def test_directories_of_the_file_system_are_skipped(places: Path, tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    done = run("verify", places / "a", tmp_path / name, "--json")
+    assert (done.code, [row["verdict"] for row in done.json()["records"]]) == (0, ["sound", "skipped"])
+
+
 def test_json_has_an_object_for_each(places: Path) -> None:
     done = run("verify", *_glob(places), "--json")
     assert_valid("verify", done.out)

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Final, NamedTuple
 
 from engine.errors import JetoolError, NotFoundError, plural
 from engine.fields import Choices, Int, Like, Row, SizeBytes, Text, record
-from engine.storage.disk import DiskStorage
 from engine.verdict import DAMAGED, NONE_SEEN, SOUND, UNJUDGED, VERDICTS
 from engine.verify.report import ERROR, Rule, finding
 from jetool.commands.verify.rows import CheckSummary, JeFindingView
@@ -198,8 +197,9 @@ def _checked(run: Run, place: str, check: Callable[[Run, str], int]) -> _Checked
 
 def _failed(place: str, error: JetoolError) -> _Checked:
     """An environment that could not be checked, or a place of a glob that is no environment."""
-    # A path that does not exist was mistyped; a glob matches only what exists.
-    skipped = isinstance(error, NotFoundError) and DiskStorage(place).stat() is not None
+    from jetool.frame.defaults.environment_below import holds_none
+
+    skipped = holds_none(place)
     view = JeFindingView(finding(NOT_VERIFIED, str(error)))
     view.file = view.environment = place
     row = VerifiedEnvironment(

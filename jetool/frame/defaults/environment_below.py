@@ -17,6 +17,8 @@ from jetool.frame.options import Run
 # An environment without its log files, or what a repair saved, must not be mistaken for the parent of another one.
 _MARKS: Final = ("je.lck", "je.properties", "je.config.csv", "je.stat.csv", "jetool.repair", "service.properties")
 _MARK_OF_LOGGING: Final = "je.info."
+# Only root may read it.
+_OF_FILE_SYSTEM: Final = "lost+found"
 _SAVED: Final = (".jetool-backup", ".jetool-rejects")
 _MOST_NAMED: Final = 8
 
@@ -48,6 +50,29 @@ def environment_below(run: Run, directory: str) -> str:
     place = os.path.join(directory, os.path.relpath(found[0], directory))
     run.messages.notice(f"{place} is used, the only environment in {directory}")
     return place
+
+
+def holds_none(path: str) -> bool:
+    """Whether a place is neither an environment nor a parent of one: another file, or a directory without any.
+
+    A directory in which an environment has left its other files is not such a place, even without a log, and neither is
+    one that cannot be read.
+    """
+    if not os.path.isdir(path):
+        return os.path.exists(path)
+    if os.path.basename(os.path.abspath(path)) == _OF_FILE_SYSTEM:
+        return True
+    if _was_environment(path):
+        return False
+    from engine.diagnosis.directory import find_environments
+
+    try:
+        find_environments(path)
+    except NotFoundError:
+        return True
+    except JetoolError:
+        pass
+    return False
 
 
 def _was_environment(directory: str) -> bool:
