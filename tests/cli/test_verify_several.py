@@ -52,6 +52,12 @@ def test_a_directory_with_several_environments_is_not_skipped(places: Path) -> N
     assert (done.code, [row["verdict"] for row in done.json()["records"]]) == (7, ["sound", "cannot be judged"])
 
 
+def test_a_word_that_is_no_pair_is_refused_before_the_first_environment(places: Path) -> None:
+    done = run("verify", places / "a", places / "b", "--secondary", "nosuch=paths")
+    assert (done.code, done.text) == (2, "")
+    assert "--secondary takes NAME:PRIMARY: nosuch=paths" in done.err
+
+
 def test_an_environment_without_the_database_is_not_skipped(places: Path) -> None:
     done = run("verify", places / "a", places / "b", "--secondary", "nosuch:paths", "--json")
     assert done.code != 0

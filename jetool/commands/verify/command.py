@@ -56,6 +56,20 @@ _REP: Final = "rep"
 _UNREAD: Final = {UNREADABLE.code: "it cannot be read", UNSUPPORTED.code: "its log version is not supported"}
 
 
+def _require_pairs(_: click.Context, __: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse a word that is no pair before the first environment is read."""
+    for word in words:
+        if not _pairs_in(word):
+            raise UsageError("--secondary takes NAME:PRIMARY", found=word)
+    return words
+
+
+def _pairs_in(word: str) -> list[tuple[str, str]]:
+    """Every way to split NAME:PRIMARY. A database name may contain colons."""
+    parts = word.split(":")
+    return [(":".join(parts[:at]), ":".join(parts[at:])) for at in range(1, len(parts))]
+
+
 @command(
     "verify",
     several=verify_several,
@@ -105,6 +119,7 @@ _UNREAD: Final = {UNREADABLE.code: "it cannot be read", UNSUPPORTED.code: "its l
     "--secondary",
     "secondaries",
     multiple=True,
+    callback=_require_pairs,
     metavar="NAME:PRIMARY",
     help="Every entry of a secondary refers to a record of its primary. Repeatable.",
 )
@@ -328,11 +343,8 @@ def _with_secondaries(run: Run, env: str, report: Report, wanted: tuple[str, ...
 
 
 def _names_of(word: str, names: list[str], env: str) -> tuple[str, str]:
-    """The two databases in NAME:PRIMARY. A database name may contain colons."""
-    parts = word.split(":")
-    splits = [(":".join(parts[:at]), ":".join(parts[at:])) for at in range(1, len(parts))]
-    if not splits:
-        raise UsageError("--secondary takes NAME:PRIMARY", found=word)
+    """The two databases in NAME:PRIMARY."""
+    splits = _pairs_in(word)
     known = [split for split in splits if split[0] in names and split[1] in names]
     if known:
         return known[0]
