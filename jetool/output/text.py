@@ -1,10 +1,11 @@
 """Text for operators: aligned sections for documents, tables by ``tabulate``, columns or lines for streams.
 
 On a terminal, lines fit its width, and nothing is left out. Values, a command's own lines and table headings are folded
-between words, then texts in tables. If that is not enough, the rows of a table become blocks of ``name value`` lines.
-A stream measures its columns from its first rows; the columns on the right that do not fit follow each row on lines of
-their own, without the values that are null. Words are never broken, so that a path or an LSN can be copied. With
-``--fields`` the selected columns are printed side by side.
+between words, then texts in tables. If that is not enough, columns with the same value in every row become a line below
+the table. If even that is not enough, the rows become blocks of ``name value`` lines. A stream measures its columns
+from its first rows; the columns on the right that do not fit follow each row on lines of their own, without the values
+that are null. Words are never broken, so that a path or an LSN can be copied. With ``--fields`` the selected columns
+are printed side by side.
 
 A document is printed as ``name value`` lines. A nested record becomes a section with a heading, a list of records a
 table under its heading. Names are the JSON keys with blanks instead of underscores, so that both outputs can be
@@ -30,6 +31,8 @@ _ESCAPE: Final = re.compile("\x1b\\[[0-9;]*m")
 # A text column of a table is not made narrower than this.
 _LEAST: Final = 12
 _GAP: Final = "  "
+# Values that say little, and what the line below the table says of columns that hold nothing else.
+_SILENT: Final = {"no": "no in every row: ", "-": "no value in any row: "}
 _LONGEST_LIST: Final = 100
 _MARGIN: Final = "    "
 
@@ -150,7 +153,9 @@ def _tabulate(
         cells.append([by_name.get(name, "-") for name in names])
     headings = [label(name, kind) for name, kind in zip(names, kinds, strict=True)]
     if not cells:
-        return fold(_GAP.join(headings), style.width, 0)
+        # A script that reads a pipe counts lines.
+        none = "" if style.width is None else "\nnone"
+        return fold(_GAP.join(headings), style.width, 0) + none
     shown, same = list(range(len(names))), ""
     if style.width is not None:
         fitted = _fit(headings, cells, style.width, whole=whole)
@@ -178,8 +183,8 @@ def _tabulate(
 def _fit(
     headings: list[str], cells: list[list[str]], width: int, *, whole: bool
 ) -> tuple[list[str], list[list[str]], list[int], str] | None:
-    """Headings and cells, folded if necessary; the indexes of these columns; and a line for the columns that have no
-    value, or the value "no", in all rows. None if the columns do not fit.
+    """Headings and cells, folded if necessary; the indexes of these columns; and a line for the columns that are left
+    out because all rows have the same value. None if the columns do not fit.
     """
     columns = [[heading, *(row[at] for row in cells)] for at, heading in enumerate(headings)]
     if _total([max(map(len, column)) for column in columns]) <= width:
@@ -194,22 +199,36 @@ def _fit(
             break
         least[at] -= min(gains[at], excess)
     shown = list(range(len(least)))
-    # One line says what is the same in all rows.
-    for at in [at for at in reversed(shown) if at and set(columns[at][1:]) in ({"-"}, {"no"})]:
+    for at in _constant(columns):
         if whole or _total([least[one] for one in shown]) <= width:
             break
         shown.remove(at)
     if not whole and _total([least[one] for one in shown]) > width:
         return None
-    parts = {"no": "no in every row: ", "-": "no value in any row: "}
-    silent = {
-        value: [headings[at] for at in range(len(headings)) if at not in shown and columns[at][1] == value]
-        for value in parts
-    }
-    same = "; ".join(said + ", ".join(silent[value]) for value, said in parts.items() if silent[value])
+    same = _said_once([columns[at][:2] for at in range(len(columns)) if at not in shown])
     folded = [[_folded(cell.split(" "), least[at], "", "") for cell in columns[at]] for at in shown]
     rows = [list(row) for row in zip(*(column[1:] for column in folded), strict=True)]
     return [column[0] for column in folded], rows, shown, same
+
+
+def _constant(columns: Sequence[Sequence[str]]) -> list[int]:
+    """The columns with the same value in all rows, in the order in which a table gives them up; never the first."""
+    same = [at for at in range(len(columns) - 1, 0, -1) if len(set(columns[at][1:])) == 1]
+    silent = [at for at in same if columns[at][1] in _SILENT]
+    # A single row is more legible as a block.
+    others = [at for at in same if at not in silent and len(columns[at]) > 2 and len(columns[at][1]) <= _LEAST]
+    return silent + others
+
+
+def _said_once(columns: Sequence[Sequence[str]]) -> str:
+    """The line for columns, each with its heading and value, that are not in the table."""
+    parts = [
+        said + ", ".join(heading for heading, value in columns if value == silent)
+        for silent, said in _SILENT.items()
+        if any(value == silent for _, value in columns)
+    ]
+    values = [f"{heading} {value}" for heading, value in columns if value not in _SILENT]
+    return "; ".join([*parts, "in every row: " + ", ".join(values)] if values else parts)
 
 
 def _blocks(headings: list[str], cells: list[list[str]], width: int) -> str:

@@ -247,6 +247,20 @@ def test_columns_without_a_value_are_named(env: Path, monkeypatch: pytest.Monkey
     assert "every row" not in run("dbs", env).text, "a script looks for whole lines"
 
 
+def test_columns_with_one_value_are_named_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    healthy = corpus.path() / "je/je-18.3.20/txn-crash/env"
+    shown = run("dump-log", healthy, "--stats", "--color", "never", terminal=True).text.splitlines()
+    assert shown[-1] == "in every row: before ckpt end 0"
+    assert next(line for line in shown if line.startswith("total")).split() == (
+        ["total", "1221", "25", "122690", "26", "7916", "100", "100"]
+    )
+    group = corpus.path() / "je/je-18.3.20/ha-group/node1/env"
+    members = run("group", "show", group, "--color", "never", terminal=True).text
+    assert "no in every row: removed; in every row: acknowledged yes, je version 18.3.20" in members
+    assert run("vlsn", "gaps", group, "--color", "never", terminal=True).text.splitlines()[1:] == ["none"]
+
+
 def test_info_has_a_map_of_the_files(tmp_path: Path) -> None:
     corpus.copy(corpus.path() / "je/je-18.3.20/corrupt-middle/env", tmp_path / "env")
     files = sorted((tmp_path / "env").glob("*.jdb"))
