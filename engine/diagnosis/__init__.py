@@ -5,6 +5,7 @@ Nothing here judges by itself. The log is checked by ``engine.verify``, opening 
 own. These modules ask them, and put the answers together. Nothing is changed.
 
 * ``application``: the application that an environment belongs to, and its answers
+* ``codes``: the meaning of every finding code
 * ``derby_database``: a Derby database
 * ``directory``: environments and databases in a directory; a diagnosis of each
 * ``frontend``: whether a frontend would start: its files, its group, its journals

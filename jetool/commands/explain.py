@@ -24,7 +24,7 @@ from jetool.output.shape import Style, to_text
 from jetool.output.text import fold, heading, label
 
 RISK_MEANINGS: Final = {
-    "none": "try again",
+    "none": "nothing is lost",
     "check": "look",
     "node": "this node stops, its data is safe",
     "data": "data may be lost or wrong",
@@ -92,6 +92,7 @@ class Explanation(NamedTuple):
     formats=("text", "json", "ndjson"),
     examples=(
         ("A pasted exception, and a code", "jetool explain 'LOG_CHECKSUM: wrong checksum at 0x5/0x80e' XSLA7"),
+        ("A code that verify, doctor or a monitor reported", "jetool explain JE-TAIL-002"),
         ("Two log files of a frontend", "jetool explain /data/fe/log/fe.warn.log /data/fe/log/fe.out"),
         (
             "A log file, and what is in the environment at the places that it names",
@@ -116,14 +117,14 @@ class Explanation(NamedTuple):
     "--env", "directory", type=params.DIRECTORY, help="An environment: examine there the places that messages name."
 )
 def explain(run: Run, words: tuple[str, ...], directory: str | None) -> int:
-    """Explain messages of JE and Derby: cause, risk, and the next command.
+    """Explain messages of JE and Derby, and finding codes: cause, risk, and the next command.
 
     FILE is a pasted exception or a whole log file (je.info.0, fe.log, derby.log, the log of an LDAP server). An
-    argument that is not the name of a file is itself the text, and may be a code alone (LOG_CHECKSUM, XSLA7). The text
-    may be wrapped by a terminal, quoted, or prefixed by a container or journald. The table covers every
-    EnvironmentFailureReason, JE's exceptions, the messages with which JE, Derby and the frontends of Doris and
-    StarRocks report a closed environment, and Derby's codes. Derby's messages without a code are recognised in English;
-    those about damage and startup also in 13 other languages.
+    argument that is not the name of a file is itself the text, and may be a code alone (LOG_CHECKSUM, XSLA7), also a
+    finding code of verify or doctor (JE-TAIL-002). The text may be wrapped by a terminal, quoted, or prefixed by a
+    container or journald. The table covers every EnvironmentFailureReason, JE's exceptions, the messages with which JE,
+    Derby and the frontends of Doris and StarRocks report a closed environment, and Derby's codes. Derby's messages
+    without a code are recognised in English; those about damage and startup also in 13 other languages.
 
     An exception with its causes counts once. The verdict comes from the outermost message that does not just report
     another one; the other messages are listed. Repeats are counted, and LSNs, VLSNs, transactions and releases in the
@@ -169,7 +170,7 @@ def _home_of(file: str) -> str | None:
 
 def _page(found: Explanation, style: Style) -> str:
     """The text: a paragraph for each message, then the places that they name."""
-    lines = [f"{plural(len(found.messages), 'message')} in {plural(found.lines, 'line')} of {_named(found.source)}"]
+    lines = [f"{plural(len(found.messages), 'message')} in {_read_lines(found)}"]
     for one in found.messages:
         met = "once" if one.count_ == 1 else f"{one.count_} times"
         where = f"line {one.first_line}"
@@ -184,6 +185,14 @@ def _page(found: Explanation, style: Style) -> str:
         state = "intact" if place.intact else "not intact"
         lines += ["", heading(f"at {to_text('lsn', place.lsn)}", style), f"  {state}: {to_text('text', place.found)}"]
     return "\n".join(fold(line, style.width, 2) for line in lines)
+
+
+def _read_lines(found: Explanation) -> str:
+    """What was read, in words."""
+    names = found.source.split(", ")
+    if set(names) == {_TEXT}:
+        return f"{plural(found.lines, 'line')} of {plural(len(names), 'argument')}"
+    return f"{plural(found.lines, 'line')} of {', '.join(map(_named, names))}"
 
 
 def _named(source: str) -> str:
@@ -227,7 +236,7 @@ def _read(words: Sequence[str]) -> list[_Source]:
     together = _explained_text(" ".join(texts))
     if not together.found:
         raise NotFoundError(
-            "no file of this name, and no message of JE or Derby in it as a text",
+            "no file of this name, and neither a message of JE or Derby nor a finding code in it as a text",
             file=" ".join(texts),
             hint="check the path, or paste the whole exception, with the lines before its stack trace",
         )
@@ -240,7 +249,11 @@ def _is_file(word: str) -> bool:
 
 def _explained_text(text: str) -> _Source:
     source = _explained_lines(_TEXT, text.splitlines())
-    return source if source.found else source._replace(found=explain_code(text.strip().rstrip(":")))
+    if source.found:
+        return source
+    from engine.diagnosis.codes import explain_findings
+
+    return source._replace(found=explain_code(text.strip().rstrip(":")) or explain_findings(text))
 
 
 def _no_message(where: str, lines: int) -> NotFoundError:
@@ -280,7 +293,7 @@ def _opened(file: str) -> Iterator[IO[str]]:
         raise UsageError(
             "not a file with messages but a directory",
             file=file,
-            hint="name the file, such as je.info.0; --env names an environment to look at",
+            hint=f"jetool doctor {file} says what is wrong with an environment; --env looks at the places in messages",
         ) from error
     except OSError as error:
         raise StorageError("cannot read the file", file=file, found=error.strerror) from error

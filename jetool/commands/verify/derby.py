@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from engine.derby.database import DerbyDatabase
 from engine.derby.log import DerbyLogFiles
 from engine.derby.verify.check import MISSING_CONTAINERS, DerbyReport, verify
-from engine.derby.verify.findings import ERROR, NOTE, WARNING, DerbyFinding, finding
+from engine.derby.verify.findings import CODES, ERROR, NOTE, WARNING, DerbyFinding, finding
 from engine.errors import plural
 from engine.storage.base import Storage
 from engine.verify import repairs
@@ -15,48 +15,7 @@ from jetool.commands.verify.rows import CheckSummary, why_of
 from jetool.frame import exits
 from jetool.frame.options import Run
 
-RULES: Final = (
-    ("DRB-CTL-001", "log.ctrl cannot be used"),
-    ("DRB-CTL-002", "log.ctrl is missing and the mirror is there"),
-    ("DRB-CTL-003", "logmirror.ctrl is missing or cannot be used"),
-    ("DRB-CTL-004", "neither control file can be used"),
-    ("DRB-CTL-005", "the control files name different checkpoints"),
-    ("DRB-CTL-006", "the database was run without syncing"),
-    ("DRB-CTL-007", "the record that the control file names is no checkpoint"),
-    ("DRB-LOG-001", "the log ends in a torn write"),
-    ("DRB-LOG-002", "committed transactions lie after the end of the log"),
-    ("DRB-LOG-003", "a log file that recovery needs is missing or no log file"),
-    ("DRB-LOG-004", "the next log file keeps Derby from starting"),
-    ("DRB-LOG-005", "a log file does not continue the log"),
-    ("DRB-LOG-006", "a part of the log cannot be read"),
-    ("DRB-LOG-007", "a record belongs to no transaction"),
-    ("DRB-LOG-008", "the log ends in front of its last checkpoint"),
-    ("DRB-LOG-009", "bytes stand after the end of the log"),
-    ("DRB-LOG-010", "the log has no end that Derby understands"),
-    ("DRB-LOG-011", "page versions in the log do not follow each other"),
-    ("DRB-PAGE-001", "a page fails its checksum or its header is wrong"),
-    ("DRB-PAGE-002", "the slot table of a page is wrong"),
-    ("DRB-PAGE-003", "a row cannot be decoded"),
-    ("DRB-PAGE-004", "a page is older than the log allows"),
-    ("DRB-PAGE-005", "a page is newer than the log"),
-    ("DRB-PAGE-006", "a page counts its deleted rows wrongly"),
-    ("DRB-PAGE-007", "a page that the log makes again cannot be read"),
-    ("DRB-PAGE-008", "a page in use is empty or missing"),
-    ("DRB-CONT-001", "the header of a container is wrong"),
-    ("DRB-CONT-002", "a container is referenced and its file is missing"),
-    ("DRB-CONT-003", "a dropped container was not removed"),
-    ("DRB-CONT-004", "the stub of a removed container is left"),
-    ("DRB-CONT-005", "a container belongs to no table or index"),
-    ("DRB-IDX-001", "the pages of an index do not hang together"),
-    ("DRB-IDX-002", "an index and its table have other rows"),
-    ("DRB-REC-001", "a transaction is not ended"),
-    ("DRB-REC-002", "a transaction is prepared and not ended"),
-    ("DRB-REC-003", "recovery stops"),
-    ("DRB-REPAIR-001", "a repair was interrupted"),
-    ("DRB-DB-001", "the database is open in another process"),
-    ("DRB-DB-002", "the service properties keep Derby from starting the database"),
-    ("DRB-DB-003", "an interrupted change of the service properties is taken back"),
-)
+RULES: Final = tuple((code, one.title) for code, one in CODES.items())
 _LOG_CHECKS: Final = ("service properties", "control files", "log", "tail", MISSING_CONTAINERS)
 _PAGE_CHECKS: Final = ("containers", "pages", "page versions against the log")
 
