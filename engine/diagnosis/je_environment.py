@@ -28,7 +28,6 @@ from engine.diagnosis.record import (
     Loss,
     LostName,
     Reason,
-    RecoveredJournals,
     judge,
 )
 from engine.diagnosis.rules import reason
@@ -46,6 +45,7 @@ from engine.errors import (
 from engine.format.lsn import format_lsn
 from engine.format.versions import JE_RELEASES
 from engine.inspect.survey import Survey, survey
+from engine.journals.extents import IdRange
 from engine.log.files import LOCK_FILE, LogFiles, list_log_files
 from engine.log.tail import Tail
 from engine.rescue.je_notes import notes_for_je
@@ -128,7 +128,7 @@ class _Examination:
         frontend = app.frontend
         journals = None
         if frontend is not None and frontend.first is not None and frontend.last is not None:
-            journals = RecoveredJournals(first=frontend.first, last=frontend.last)
+            journals = IdRange(first=frontend.first, last=frontend.last)
         identity = self._identity()
         steps = steps_for(
             StepFacts(

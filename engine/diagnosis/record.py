@@ -7,6 +7,7 @@ from typing import Annotated, Final, NamedTuple
 from engine.errors import plural
 from engine.events import SILENT, Listener
 from engine.fields import Bool, Choices, Int, Key, SizeBytes, Text, Time, record
+from engine.journals.extents import IdRange
 from engine.verdict import unjudged
 from engine.verify.report import ERROR, NOTE, WARNING
 
@@ -139,14 +140,6 @@ class Step(NamedTuple):
 
 
 @record()
-class RecoveredJournals(NamedTuple):
-    """Journals of a frontend that recovery reads."""
-
-    first: Annotated[Int, "first id"]
-    last: Annotated[Int, "last id"]
-
-
-@record()
 class Diagnosis(NamedTuple):
     """The answers about one directory."""
 
@@ -154,7 +147,7 @@ class Diagnosis(NamedTuple):
     can_start: Annotated[Text, "whether its application would start here", Choices(ANSWERS)]
     verdict: Annotated[Text, "the same in words, such as: yes, losing 10 commits"]
     identity: Annotated[Identity, "what it is"]
-    journals: Annotated[RecoveredJournals | None, "journals of a frontend that recovery reads"]
+    journals: Annotated[IdRange | None, "journals of a frontend that recovery reads"]
     reasons: Annotated[tuple[Reason, ...], "what to know before starting it"]
     loss: Annotated[Loss, "what starting loses"]
     next: Annotated[tuple[Step, ...], "what to run next, in order"]

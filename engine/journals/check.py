@@ -334,4 +334,4 @@ def _replay(
     stops = [one.first for one in findings if one.stops and one.first is not None and (one.last or 0) >= start]
     stop = max(min(stops), start) if stops else None
     last = extents.last if stop is None else stop - 1
-    return (IdRange(start, last) if last >= start else None), stop
+    return (IdRange(first=start, last=last) if last >= start else None), stop

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 from engine.contents.journals import EPOCHS, FAMILIES, KEY_BYTES, journal_id, journal_name
 from engine.db.engine import Engine
@@ -16,17 +16,19 @@ from engine.db.environment import Environment
 from engine.db.record_keys import key_and_data
 from engine.db.scan import live_slots
 from engine.errors import NotFoundError
+from engine.fields import Int, record
 from engine.tree.database_state import DatabaseState
 
 # The number of holes that are listed; others are only counted.
 MOST_HOLES: Final = 1000
 
 
+@record()
 class IdRange(NamedTuple):
-    """A range of ids that includes both ends."""
+    """A range of journal ids that includes both ends."""
 
-    first: int
-    last: int
+    first: Annotated[Int, "the first id"]
+    last: Annotated[Int, "the last id"]
 
     @property
     def length(self) -> int:
@@ -153,8 +155,8 @@ def _passage(before: JournalExtent, after: JournalExtent) -> Passage:
     end = before.name_id - 1 if before.last is None else before.last
     by_count = before.name_id + before.journals
     return Passage(
-        IdRange(end + 1, after.name_id - 1) if after.name_id > end + 1 else None,
-        IdRange(after.name_id, end) if after.name_id <= end else None,
+        IdRange(first=end + 1, last=after.name_id - 1) if after.name_id > end + 1 else None,
+        IdRange(first=after.name_id, last=end) if after.name_id <= end else None,
         None if by_count == after.name_id else by_count,
     )
 
@@ -198,7 +200,7 @@ def _gaps(keys: list[bytes]) -> Iterator[tuple[int, int]]:
 
 def _note(holes: list[IdRange], before: int, after: int) -> int:
     """Note the hole between two ids; returns its length. Keys out of order or repeated leave no hole."""
-    hole = IdRange(before + 1, after - 1)
+    hole = IdRange(first=before + 1, last=after - 1)
     if hole.length > 0 and len(holes) < MOST_HOLES:
         holes.append(hole)
     return max(hole.length, 0)

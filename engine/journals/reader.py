@@ -188,7 +188,7 @@ class JournalReader:
         """The parts of a range of ids that have no intact entry because of damage; the first ``MOST_HOLES``."""
         gone = self.unseen.destroyed if self.unseen is not None else ()
         return [
-            IdRange(max(one.first, first), min(one.last, last))
+            IdRange(first=max(one.first, first), last=min(one.last, last))
             for one in gone
             if one.first <= last and one.last >= first
         ]

@@ -129,6 +129,6 @@ def _destroyed(extents: JournalExtents, found: tuple[UnseenJournal, ...]) -> tup
     last = extents.last
     for one in found:
         if last is not None and one.id > last + 1 and len(ranges) < MOST_HOLES:
-            ranges.append(IdRange(last + 1, one.id - 1))
+            ranges.append(IdRange(first=last + 1, last=one.id - 1))
         last = max(one.id, last if last is not None else one.id)
     return tuple(ranges)

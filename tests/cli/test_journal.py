@@ -109,6 +109,7 @@ def test_show_says_why_there_is_none(tmp_path: Path) -> None:
     assert run("journal", "show", meta, "99").code == exits.NOT_FOUND
     assert run("journal", "show", meta, "1..2", "--op", "NO_SUCH").code == exits.USAGE
     assert run("journal", "show", meta, "x").code == exits.USAGE
+    assert run("journal", "show", meta, "1-3", "--json").text == run("journal", "show", meta, "1..3", "--json").text
 
 
 @pytest.mark.parametrize("words", [("show", "--grep", "nowhere"), ("compare",), ("check",), ("stats",)], ids="-".join)

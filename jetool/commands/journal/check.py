@@ -181,7 +181,7 @@ def _line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the signat
         return "  ".join(values.values())
     ids = values.get("first", "-")
     if values.get("last", ids) != ids:
-        ids = f"{ids}..{values['last']}"
+        ids = f"{ids}-{values['last']}"
     stop = "  replay stops here" if values.get("stops") == "yes" else ""
     skips = _SKIPS.get(values.get("skippable", ""), "")
     return f"{values['kind']:<18}  {ids}  {values['text']}{stop}{skips}"

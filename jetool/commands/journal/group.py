@@ -96,7 +96,7 @@ class Journals(NamedTuple):
 
 
 class IdRangeType(click.ParamType[tuple[int, int | None]]):
-    """A range of ids: ``A..B``, either end may be left out; ``A`` alone is one journal."""
+    """A range of ids: ``A..B``, either end may be left out; ``A-B``, as holes are printed; ``A`` is one journal."""
 
     name = "A..B"
 
@@ -104,7 +104,8 @@ class IdRangeType(click.ParamType[tuple[int, int | None]]):
         """First and last id. Raises BadParameter."""
         if isinstance(value, tuple):
             return value
-        first, dots, last = str(value).partition("..")
+        words = str(value)
+        first, dots, last = words.partition(".." if ".." in words else "-")
         ends = [first, last] if dots else [first, first]
         if any(end and not (end.isascii() and end.isdigit() and len(end) < 20) for end in ends) or ends == ["", ""]:
             self.fail(f"{value!r} is no range of ids; write A..B, A.., ..B or A", param, ctx)

@@ -20,7 +20,6 @@ from jetool.commands.journal.group import (
     open_journals,
     product_option,
 )
-from jetool.commands.journal.rows import JournalRange, journal_range
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.environments import reading_code
@@ -37,7 +36,7 @@ class JournalDatabase(NamedTuple):
     last: Annotated[Int | None, "id of its last one"]
     journals: Annotated[Int, "how many there are"]
     missing: Annotated[Int, "ids that are missing between the two"]
-    holes: Annotated[Sequence[JournalRange], "where: the first thousand holes"]
+    holes: Annotated[Sequence[IdRange], "where: the first thousand holes"]
     overlap: Annotated[Int, "ids from its name on that the database before it has"]
     gap: Annotated[Int, "ids that are missing between the database before it and its name"]
     bytes: Annotated[SizeBytes, "their entries in the log"]
@@ -54,7 +53,7 @@ class JournalsAfterDamage(NamedTuple):
     journals: Annotated[Int, "intact journals after it, or whose Commit it may have destroyed"]
     first: Annotated[Int | None, "the first of them; null without any"]
     last: Annotated[Int | None, "the last one"]
-    destroyed: Annotated[Sequence[JournalRange], "ids before the last one without an intact entry"]
+    destroyed: Annotated[Sequence[IdRange], "ids before the last one without an intact entry"]
     broken_txns: Annotated[Int, "transactions, of any database, whose Commit is there and whose records are not"]
 
 
@@ -177,7 +176,7 @@ def verdict(extents: JournalExtents, image: int | None, unseen: str | None = Non
     gone += [passage.hole for passage in extents.passages if passage.hole is not None]
     for one in extents.databases:
         if one.first is not None and one.first > one.name_id:
-            gone.append(IdRange(one.name_id, one.first - 1))
+            gone.append(IdRange(first=one.name_id, last=one.first - 1))
     if any(hole.last > image for hole in gone):
         return "holes"
     doubled = (passage.overlap for passage in extents.passages)
@@ -198,7 +197,7 @@ def _after_damage(found: Journals) -> list[JournalsAfterDamage]:
                 journals=len(journals),
                 first=journals[0].id if journals else None,
                 last=journals[-1].id if journals else None,
-                destroyed=[journal_range(one) for one in unseen.destroyed],
+                destroyed=unseen.destroyed,
                 broken_txns=unseen.broken_txns,
             )
         )
@@ -214,7 +213,7 @@ def _databases(found: Journals, extents: JournalExtents) -> list[JournalDatabase
             last=one.last,
             journals=one.journals,
             missing=one.missing,
-            holes=[journal_range(hole) for hole in one.holes],
+            holes=one.holes,
             overlap=passage.overlap.length if passage is not None and passage.overlap is not None else 0,
             gap=passage.hole.length if passage is not None and passage.hole is not None else 0,
             bytes=one.size_bytes,

@@ -6,7 +6,6 @@ from typing import Annotated, NamedTuple
 
 from engine.contents.operations import may_skip, operation_name
 from engine.fields import Bool, Int, Json, Lsn, Row, Text, Time, Vlsn, record, shape_of
-from engine.journals.extents import IdRange
 from engine.journals.reader import FoundJournal
 from jetool.commands.journal.group import UNNAMED
 from jetool.output.shape import Style, to_text
@@ -30,19 +29,6 @@ class PrintedJournal(NamedTuple):
     lsn: Annotated[Lsn, "where it stands in the log"]
     vlsn: Annotated[Vlsn, "its place in the replication stream"]
     seen: Annotated[Bool, "recovery reads it; false: the journal or its Commit comes after damage in the log"]
-
-
-@record()
-class JournalRange(NamedTuple):
-    """A range of journal ids."""
-
-    first: Annotated[Int, "the first id"]
-    last: Annotated[Int, "the last id"]
-
-
-def journal_range(found: IdRange) -> JournalRange:
-    """A range of ids as it is printed."""
-    return JournalRange(first=found.first, last=found.last)
 
 
 def printed_journal(product: str | None, found: FoundJournal) -> PrintedJournal:

@@ -13,6 +13,7 @@ from engine.contents.operations import codes_of
 from engine.errors import UsageError
 from engine.events import heard
 from engine.fields import Bool, Int, record
+from engine.journals.extents import IdRange
 from engine.journals.reader import FoundJournal, JournalReader
 from jetool.commands.journal.group import (
     IDS,
@@ -23,7 +24,7 @@ from jetool.commands.journal.group import (
     product_option,
     star_option,
 )
-from jetool.commands.journal.rows import JournalRange, PrintedJournal, journal_line, journal_range, printed_journal
+from jetool.commands.journal.rows import PrintedJournal, journal_line, printed_journal
 from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.environments import reading_code
@@ -39,7 +40,7 @@ class JournalsEnd(NamedTuple):
     journals: Annotated[Int, "how many were printed"]
     complete: Annotated[Bool, "false when --limit or --tail left some out, or when the log was not completely read"]
     after_damage: Annotated[Int, "how many of them come after damage, or may have lost their Commit to it"]
-    destroyed: Annotated[Sequence[JournalRange], "ids of these journals that have no intact entry because of damage"]
+    destroyed: Annotated[Sequence[IdRange], "ids of these journals that have no intact entry because of damage"]
     unseen: UnseenReason
 
 
@@ -106,7 +107,7 @@ def journal_show(
         first, last = ids or (0, None)
         high = _LAST if last is None else last
         unseen = _since(reader.read_unseen(first, high), since)
-        destroyed = [journal_range(one) for one in reader.destroyed(first, high)]
+        destroyed = list(reader.destroyed(first, high))
         if not after_damage and ids is not None and first == last and not reader.is_unseen(first):
             # If a single journal is requested and missing, ``find`` raises an error that states why.
             reader.find(first)
