@@ -160,7 +160,7 @@ class Analysis:
                 # A provisional node counts only through a parent logged later; replayed alone it could be put under an
                 # older parent (R-REC-12).
                 if not is_provisional(raw, result.ckpt_end_lsn):
-                    self.nodes.add(node)
+                    self.nodes.add(node, node_id)
         self._saw_ends(lsns, bytes(numbers), txn_ids)
 
     def _saw_ends(self, lsns: list[int], numbers: bytes, txn_ids: list[int]) -> None:

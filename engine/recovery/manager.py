@@ -258,6 +258,10 @@ class Recovery:
             count = self._count(f"{'READ' if roots else 'REDO'}_{'MAP_' if mapping else ''}INS")
             # Roots in a separate pass: a node finds its parent only under the newest root (R-REC-20).
             chosen = self._seen.nodes.chosen(mapping=mapping, roots=roots)
+            if not roots:
+                superseded = self._seen.nodes.superseded(mapping=mapping)
+                count.read += superseded
+                progress.add(superseded)
             replay(
                 self._ctx,
                 chosen,

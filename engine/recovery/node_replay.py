@@ -51,9 +51,17 @@ class LoggedNode(NamedTuple):
 
 
 class NodeLog:
-    """The node entries of a recovery range in log order, in 23 bytes each: there can be millions."""
+    """The node entries of a recovery range in log order, in 24 bytes each: there can be millions.
+
+    Of each node only the newest version is replayed. An older one would be put below the version of its parent at that
+    time; the newest one then takes its slot, or a newer parent replaces the whole branch. So a version at LSN 0x0/0x100
+    has no effect when the same node stands at 0x0/0x900 too.
+    """
 
     def __init__(self) -> None:
+        # By id of a node, the index of its newest version.
+        self._newest: dict[int, int] = {}
+        self._superseded = bytearray()
         self._lsns = array("q")
         self._sizes = array("I")
         self._db_ids = array("q")
@@ -61,8 +69,16 @@ class NodeLog:
         self._versions = bytearray()
         self._roots = bytearray()
 
-    def add(self, node: LoggedNode) -> None:
+    def add(self, node: LoggedNode, node_id: int) -> None:
         """Add a node entry."""
+        # Old deltas hold no id. A new root takes the place of the old one without a search.
+        if node_id and not node.is_root:
+            before = self._newest.get(node_id)
+            # An id of two databases is damage: both are replayed.
+            if before is not None and self._db_ids[before] == node.db_id:
+                self._superseded[before] = True
+            self._newest[node_id] = len(self._superseded)
+        self._superseded.append(False)
         self._lsns.append(node.lsn)
         self._sizes.append(node.size)
         self._db_ids.append(node.db_id)
@@ -71,13 +87,16 @@ class NodeLog:
         self._roots.append(node.is_root)
 
     def chosen(self, *, mapping: bool, roots: bool) -> Iterator[LoggedNode]:
-        """Entries of the mapping tree or of all other trees, without trees of duplicates; either roots or others."""
-        db_ids, types, are_roots = self._db_ids, self._types, self._roots
+        """Entries of the mapping tree or of all other trees, without trees of duplicates; either roots or others. Of
+        each other node only the newest version.
+        """
+        db_ids, types, are_roots, superseded = self._db_ids, self._types, self._roots, self._superseded
         for at in range(len(db_ids)):
             if (
                 (db_ids[at] == MAPPING_DB_ID) == mapping
                 and bool(are_roots[at]) == roots
                 and types[at] in TREE_NODE_ENTRIES
+                and not superseded[at]
             ):
                 yield LoggedNode(self._lsns[at], self._sizes[at], types[at], self._versions[at], db_ids[at], roots)
 
@@ -85,6 +104,11 @@ class NodeLog:
         """The number of entries in the mapping tree, or in all other trees."""
         of_mapping = self._db_ids.count(MAPPING_DB_ID)
         return of_mapping if mapping else len(self._db_ids) - of_mapping
+
+    def superseded(self, *, mapping: bool) -> int:
+        """The number of entries of nodes that have a newer version."""
+        marked = zip(self._db_ids, self._superseded, strict=True)
+        return sum(one for db_id, one in marked if (db_id == MAPPING_DB_ID) == mapping)
 
     def __iter__(self) -> Iterator[LoggedNode]:
         fields = zip(
