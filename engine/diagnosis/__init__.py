@@ -6,6 +6,7 @@ own. These modules ask them, and put the answers together. Nothing is changed.
 
 * ``application``: the application that an environment belongs to, and its answers
 * ``codes``: the meaning of every finding code
+* ``copies``: copies of one environment side by side
 * ``derby_database``: a Derby database
 * ``directory``: environments and databases in a directory; a diagnosis of each
 * ``frontend``: whether a frontend would start: its files, its group, its journals

@@ -1,6 +1,7 @@
 """Several directories side by side: the nodes of each group, and the one to start from.
 
-Groups are told apart by name and UUID. Frontends are compared by their journals (``engine.journals.compare``), other
+Groups are told apart by name and UUID; environments without a group are compared if they are copies of one
+(``engine.diagnosis.copies``). Frontends are compared by their journals (``engine.journals.compare``), other
 nodes by their streams (``engine.vlsn.compare``): the node with the highest DTVLSN, then the highest VLSN of a
 transaction, as in an election of JE. Only nodes that can start are candidates, if there are any.
 
@@ -17,6 +18,7 @@ from typing import Annotated, Final, NamedTuple
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
+from engine.diagnosis.copies import compare_copies, copies_among
 from engine.diagnosis.frontend import image_directory
 from engine.diagnosis.record import FRONTEND, NO, Diagnosis, Step
 from engine.diagnosis.steps import READS
@@ -45,7 +47,8 @@ _DIFFERENT: Final = (IS_BEHIND, IS_AHEAD, FORKED)
 
 JOURNALS: Final = "journals"
 STREAM: Final = "stream"
-BASES: Final = (JOURNALS, STREAM)
+LOG: Final = "log"
+BASES: Final = (JOURNALS, STREAM, LOG)
 
 
 @record()
@@ -62,10 +65,10 @@ class NodeRank(NamedTuple):
 
 @record()
 class NodeChoice(NamedTuple):
-    """Nodes of one group."""
+    """Nodes of one group, or copies of one environment."""
 
-    group: Annotated[Text, "name of the group"]
-    uuid: Annotated[Text, "its identity; groups are told apart by it"]
+    group: Annotated[Text | None, "name of the group; null for copies of an environment without a group"]
+    uuid: Annotated[Text | None, "its identity; groups are told apart by it"]
     basis: Annotated[Text, "what was compared", Choices(BASES)]
     start: Annotated[Text | None, "the directory to start from; null when none can start"]
     nodes: Annotated[tuple[NodeRank, ...], "the nodes"]
@@ -74,23 +77,28 @@ class NodeChoice(NamedTuple):
 
 
 def choose_nodes(found: Sequence[Diagnosis], listener: Listener = SILENT) -> list[NodeChoice]:
-    """Compare the nodes of each group that has more than one of the directories."""
+    """Compare the nodes of each group that has more than one of the directories, and copies of one environment."""
     groups: dict[tuple[str, str], list[Diagnosis]] = {}
     for one in found:
         if one.identity.group_uuid is not None:
             groups.setdefault((one.identity.group or "", one.identity.group_uuid), []).append(one)
-    return [_choice(name, uuid, nodes, listener) for (name, uuid), nodes in groups.items() if len(nodes) > 1]
+    choices = [_choice(name, uuid, nodes, listener) for (name, uuid), nodes in groups.items() if len(nodes) > 1]
+    return choices + [_choice(None, None, copies, listener) for copies in copies_among(found, listener)]
 
 
-def _choice(group: str, group_uuid: str, nodes: list[Diagnosis], listener: Listener) -> NodeChoice:
+def _choice(group: str | None, group_uuid: str | None, nodes: list[Diagnosis], listener: Listener) -> NodeChoice:
     able = [one for one in nodes if one.can_start != NO]
-    basis = JOURNALS if all(one.identity.application == FRONTEND for one in nodes) else STREAM
+    basis = STREAM
+    if group_uuid is None:
+        basis = LOG
+    elif all(one.identity.application == FRONTEND for one in nodes):
+        basis = JOURNALS
     start: str | None = None
     ranks: list[NodeRank] = []
     problem: str | None = None
     try:
         if able:
-            start, ranks = (_by_journals if basis == JOURNALS else _by_stream)(able, listener)
+            start, ranks = {JOURNALS: _by_journals, STREAM: _by_stream, LOG: _by_log}[basis](able, listener)
     except JetoolError as error:
         problem = str(error)
         ranks = [_rank(one, NOT_COMPARED) for one in able]
@@ -177,6 +185,17 @@ def _by_stream(nodes: list[Diagnosis], listener: Listener) -> tuple[str, list[No
         behind, own = found.other_surplus.ended, found.surplus.ended
         ranks.append(_rank(one, standing, _election(mine)[1], behind, own))
     return nodes[start].directory, ranks
+
+
+def _by_log(copies: list[Diagnosis], listener: Listener) -> tuple[str, list[NodeRank]]:
+    start, standings = compare_copies(copies, listener)
+    ranks = []
+    for one, behind, own in standings:
+        standing = START if one.directory == start else SAME
+        if behind or own:
+            standing = FORKED if behind and own else (IS_BEHIND if behind else IS_AHEAD)
+        ranks.append(_rank(one, standing, None, behind, own))
+    return start, ranks
 
 
 def _election(facts: StreamFacts) -> tuple[int, int]:

@@ -72,7 +72,8 @@ def doctor(run: Run, env: str, more: tuple[str, ...], html: str | None, release:
     lost is named: journal ids, DNs, keys.
 
     Several nodes of one replication group are compared, and the one to start from is named; groups are told apart by
-    their UUID. Frontends are compared by their journals, other nodes by their streams.
+    their UUID. Frontends are compared by their journals, other nodes by their streams. Copies of one environment
+    without a group, such as a snapshot beside the original, are compared by their logs.
 
     --html writes the same as a page of one file.
 

@@ -29,7 +29,7 @@ class DoctorReport(NamedTuple):
 
     verdict: Annotated[Text, "one line: of the directory, or of all of them"]
     directories: Annotated[Sequence[Diagnosis], "the directories, in the order of their paths"]
-    groups: Annotated[Sequence[NodeChoice], "groups with several nodes among them"]
+    groups: Annotated[Sequence[NodeChoice], "groups with several nodes among them, and copies of one environment"]
 
 
 def page(report: DoctorReport, style: Style) -> str:
@@ -189,8 +189,9 @@ def _group(group: NodeChoice, style: Style) -> Iterator[str]:
 
 
 def group_title(group: NodeChoice) -> str:
-    """The heading of a group: the node to start from."""
-    return _clean(f"group {group.group} {group.uuid}: start from {group.start or 'none of these'}")
+    """The heading of a group or of copies: the one to start from."""
+    title = "copies of one environment" if group.uuid is None else f"group {group.group} {group.uuid}"
+    return _clean(f"{title}: start from {group.start or 'none of these'}")
 
 
 def node_lines(group: NodeChoice) -> Iterator[str]:
