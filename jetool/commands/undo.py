@@ -54,7 +54,7 @@ def _outputs() -> Outputs:
 @environment
 @click.option("--force", is_flag=True, help="Continue although files were changed since; the new entries are lost.")
 def undo(run: Run, env: str, force: bool) -> int:
-    """Undo the last jetool recover, truncate, clean, vlsn rebuild, group reset or crash --in-place.
+    """Undo the last jetool recover, truncate, clean, vlsn rebuild, group reset, db or crash --in-place.
 
     Every log file is restored byte for byte; the lock file stays. The command refuses if the environment was written to
     since, because the new entries would be lost. For a Derby database it undoes recover or checkpoint.

@@ -18,7 +18,18 @@ from engine.storage.overlay import OverlayStorage
 from engine.storage.sidecar import DirectoryBeside
 
 # Repairs that write no records. Any other run saves the bytes that recovery cuts off, and then writes records.
-UNDOABLE: Final = (COMMAND, "truncate", "crash", "vlsn rebuild", "group reset", "clean", "restore")
+UNDOABLE: Final = (
+    COMMAND,
+    "truncate",
+    "crash",
+    "vlsn rebuild",
+    "group reset",
+    "clean",
+    "restore",
+    "db remove",
+    "db rename",
+    "db truncate",
+)
 
 
 class UndoneRepair(NamedTuple):
