@@ -30,6 +30,7 @@ Also here:
 * ``record_limits``: limits of environments, databases and keys, derived from conditions on ``jerecords``
 * ``record_source``: ``spark.read.format("jerecords")``: the records of databases as rows, as recovery would leave
   them
+* ``source_options``: options of the data sources: unknown ones are errors, values are checked
 * ``recovered_once``: an environment that was not closed, recovered once for all tasks that read it
 * ``package_archive``: the package as a zip, for executors that lack it
 * ``tables``: small tables as a Parquet dataset

@@ -16,16 +16,15 @@ from engine.storage.disk import DiskStorage
 DECODED_COLUMNS: Final = {"decoded_key": "string", "decoded_data": "string", "known": "boolean"}
 
 
-def decoder_option(options: Any) -> str | None:
-    """The option ``decode`` of a source: the name of a decoder, ``auto``, or None if records are not decoded.
+def decoder_option(_: str, text: str) -> str:
+    """The option ``decode`` of a source: the name of a decoder, or ``auto``.
 
     Raises:
         UsageError: there is no such decoder.
     """
-    name: str | None = options.get("decode")
-    if name is not None and name != AUTO:
-        find(name)
-    return name
+    if text != AUTO:
+        find(text)
+    return text
 
 
 def decoding_here(env: Environment, name: str | None) -> DecodingPlan | None:

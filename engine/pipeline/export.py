@@ -19,7 +19,7 @@ from engine.events import SILENT, Listener
 from engine.inspect.key_formats import show
 from engine.pipeline.decoded_columns import DECODED_COLUMNS
 from engine.pipeline.failures import explained
-from engine.pipeline.sources import register
+from engine.pipeline.sources import register_sources
 from engine.pipeline.tables import new_directory
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def _frame(
     session: Session, env: str, db: str, decode: str | None, partitions: int | None, point: str | None
 ) -> DataFrame:
     """The records of the database."""
-    register(session.spark)
+    register_sources(session.spark)
     read = session.spark.read.format("jerecords").option("db", db).option("onDamage", "ignore")
     # If ``partitions`` is not given, the number of files depends on the size of the log.
     for name, value in (("partitions", partitions), ("decode", decode), ("asOf", point)):

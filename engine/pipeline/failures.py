@@ -14,12 +14,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from engine import errors
-from engine.errors import JetoolError, JobError
+from engine.errors import JetoolError, JobError, UnsupportedError
+from engine.pipeline import java
+from engine.pipeline.python_side import NEXT
 
 _LINES: Final = 3
 _LONGEST: Final = 600
 _OURS: Final = re.compile(r"engine\.errors\.(\w+Error): (.*)")
 _CLASS: Final = re.compile(r"^(?:[\w$]+\.)+[\w$]*(?:Exception|Error): ")
+_LACKING: Final = re.compile(r"ModuleNotFoundError: No module named '(pyarrow|numpy|pandas)\b")
 _RAISED: Final = re.compile(r"Traceback .*\n(?:[ \t].*\n)+(\S.*)$", re.MULTILINE)
 _NOISE: Final = ("at ", "... ", "Driver stacktrace", "SQLSTATE", "JVM stacktrace")
 _FULL: Final = ("No space left on device", "Disk quota exceeded")
@@ -72,7 +75,15 @@ def of(
     ours = _OURS.search(text)
     kind = getattr(errors, ours[1], None) if ours else None
     if ours and isinstance(kind, type) and issubclass(kind, JetoolError):
-        return kind(ours[2].strip(), consequence=consequence, hint=room if _is_full(text) else hint)
+        what, _, own_hint = ours[2].strip().partition(NEXT)
+        return kind(what, consequence=consequence, hint=room if _is_full(text) else own_hint or hint)
+    lacking = _LACKING.search(text)
+    if lacking is not None:
+        return UnsupportedError(
+            f"the executors lack the Python package {lacking[1]}",
+            consequence=consequence,
+            hint=f"install it for the Python of the executors: {java.pip_command()}; PYSPARK_PYTHON names that program",
+        )
     if _is_full(text):
         return JobError(f"the disk is full: {what}", found=summary(text), consequence=consequence, hint=room)
     for mark, package in _MISSING:

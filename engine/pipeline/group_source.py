@@ -24,7 +24,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, MutableMapping
+from contextlib import closing
+from functools import cached_property
 from typing import Any, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition, SimpleDataSourceStreamReader
@@ -36,7 +38,8 @@ from engine.errors import FormatError, RefusedError, UsageError
 from engine.inspect.contents import NamesOnly
 from engine.pipeline.decoded_columns import DECODED_COLUMNS, decoded_values, decoder_option
 from engine.pipeline.log_rows import check_schema
-from engine.pipeline.python_side import settle_worker
+from engine.pipeline.python_side import plain_errors, settle_worker
+from engine.pipeline.source_options import any_text, chosen_options, loaded_paths, whole_number, yes_or_no
 from engine.rep.changes.columns import COLUMNS, Values, change_values
 from engine.rep.changes.feed import BEGIN, LATEST
 from engine.rep.changes.position import Position, position_of
@@ -54,7 +57,17 @@ Offset = dict[str, Any]
 
 
 class GroupSource(DataSource):
-    """The data source ``jegroup``."""
+    """The data source ``jegroup``.
+
+    Raises:
+        UsageError: an unknown option, or a value that an option cannot have.
+    """
+
+    @plain_errors()
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        # Every check is made here. The network is not asked.
+        GroupOptions(options, BEGIN)
 
     @classmethod
     def name(cls) -> str:
@@ -63,8 +76,10 @@ class GroupSource(DataSource):
 
     def schema(self) -> str:
         """All columns; those of ``decode`` only with that option."""
-        return ", ".join(f"{name} {kind}" for name, kind in _columns(_decoder(self.options)).items())
+        decoder = GroupOptions(self.options, BEGIN).decoder
+        return ", ".join(f"{name} {kind}" for name, kind in _columns(decoder).items())
 
+    @plain_errors()
     def reader(self, schema: StructType) -> GroupReader:
         """A reader of the existing changes."""
         return GroupReader(schema, GroupOptions(self.options, BEGIN))
@@ -85,19 +100,20 @@ class GroupOptions:
         UsageError: an argument is invalid.
     """
 
-    def __init__(self, options: Any, start: str) -> None:
-        self.addresses = _addresses(options.get("path", ""))
-        self.start = _start(options.get("startingOffset", start))
-        self.most_changes = _number(options, "maxChanges", _MOST_CHANGES)
-        self.db = options.get("db")
-        self.decoder = _decoder(options)
-        self.tls = _tls(options)
-        self.internal = options.get("internal", "").lower() == "true"
+    def __init__(self, options: Mapping[str, str], start: str) -> None:
+        chosen = chosen_options(FORMAT, options, _OPTIONS)
+        self.addresses = _addresses(loaded_paths(options))
+        self.start: str | int = chosen.get("startingOffset", start)
+        self.most_changes: int = chosen.get("maxChanges", _MOST_CHANGES)
+        self.db: str | None = chosen.get("db")
+        self.decoder = _decoder(chosen.get("decode"))
+        self.tls = _tls(chosen)
+        self.internal: bool = chosen.get("internal", False)
         defaults = SubscriberSettings()
         self.settings = SubscriberSettings(
-            group=options.get("group"),
-            timeout_s=_number(options, "timeout", round(defaults.timeout_s)),
-            patience_s=_number(options, "patience", round(defaults.patience_s)),
+            group=chosen.get("group"),
+            timeout_s=chosen.get("timeout", round(defaults.timeout_s)),
+            patience_s=chosen.get("patience", round(defaults.patience_s)),
         )
 
     def subscriber(self, begin: Position | str | int) -> Subscriber:
@@ -148,31 +164,34 @@ class GroupReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Values]:  # noqa: ARG002 - Spark's signature
         """The rows of a transaction."""
         settle_worker()
-        events = self._options.subscriber(self._options.start).events()
-        try:
+        with plain_errors(), closing(self._options.subscriber(self._options.start).events()) as events:
             for event in events:
                 if isinstance(event, CommittedTransaction):
                     yield from self._rows.of(event)
                 elif isinstance(event, Quiet) and event.caught_up:
                     return
-        finally:
-            events.close()
 
 
 class GroupStreamReader(SimpleDataSourceStreamReader):
     """Follows a group; on the driver, where one connection serves many batches."""
 
     def __init__(self, schema: StructType, options: GroupOptions) -> None:
-        self._rows = ChangeRows(schema, options)
-        self._options = options
+        self._schema, self._options = schema, options
         self._subscriber: Subscriber | None = None
         self._events: Any = None
         self._at: Offset | None = None
 
+    @cached_property
+    def _rows(self) -> ChangeRows:
+        # Not made in the constructor: pyspark 4.3 hides an error of it by one of its own.
+        return ChangeRows(self._schema, self._options)
+
+    @plain_errors()
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """The position at which the stream begins; it is stored, so it is the same in every batch."""
         return _offset(self._options.subscriber(self._options.start).locate())
 
+    @plain_errors()
     def read(self, start: Offset) -> tuple[Iterator[Values], Offset]:
         """The changes after an offset, ending with the transaction that reaches ``maxChanges``; may be empty."""
         if self._events is None or self._at != start:
@@ -200,9 +219,8 @@ class GroupStreamReader(SimpleDataSourceStreamReader):
         """
         if start == end:
             return
-        wanted = _position(end).last
-        events = self._options.subscriber(_position(start)).events()
-        try:
+        with plain_errors(), closing(self._options.subscriber(_position(start)).events()) as events:
+            wanted = _position(end).last
             for event in events:
                 if not isinstance(event, CommittedTransaction):
                     continue
@@ -216,8 +234,6 @@ class GroupStreamReader(SimpleDataSourceStreamReader):
                 yield from self._rows.of(event)
                 if event.point.vlsn == wanted.vlsn:
                     return
-        finally:
-            events.close()
 
     def _begin(self, start: Offset) -> None:
         if self._events is not None:
@@ -226,9 +242,8 @@ class GroupStreamReader(SimpleDataSourceStreamReader):
         self._events = self._subscriber.events()
 
 
-def _decoder(options: Any) -> Decoder | None:
+def _decoder(name: str | None) -> Decoder | None:
     """The decoder of the option ``decode``."""
-    name = decoder_option(options)
     if name == AUTO:
         raise UsageError("a running group is not recognised", found=f"decode {AUTO}", hint="name the decoder")
     return None if name is None else find(name).decoder(NamesOnly())
@@ -258,9 +273,9 @@ def _position(offset: Offset) -> Position:
         raise RefusedError("the checkpoint is not that of a stream of a group", found=str(error)[:200]) from error
 
 
-def _tls(options: Any) -> TlsFiles | None:
-    ca, cert, key = (options.get(name) for name in ("tlsCa", "tlsCert", "tlsKey"))
-    check_host = options.get("tlsCheckHost", "").lower() == "true"
+def _tls(chosen: Mapping[str, Any]) -> TlsFiles | None:
+    ca, cert, key = (chosen.get(name) for name in ("tlsCa", "tlsCert", "tlsKey"))
+    check_host = chosen.get("tlsCheckHost", False)
     if ca is not None:
         return TlsFiles(ca=ca, cert=cert, key=key, check_host=check_host)
     if cert or key or check_host:
@@ -268,17 +283,17 @@ def _tls(options: Any) -> TlsFiles | None:
     return None
 
 
-def _addresses(path: str) -> list[Address]:
+def _addresses(words: list[str]) -> list[Address]:
     found = []
-    for word in path.split(","):
-        host, _, port = word.strip().rpartition(":")
+    for word in words or [""]:
+        host, _, port = word.rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-            raise UsageError("load needs addresses of nodes", expected="HOST:PORT", found=word.strip() or None)
+            raise UsageError("load needs addresses of nodes", expected="HOST:PORT", found=word or None)
         found.append((host.removeprefix("[").removesuffix("]"), int(port)))
     return found
 
 
-def _start(text: str) -> str | int:
+def _start(_: str, text: str) -> str | int:
     if text.isdigit():
         return int(text)
     if text not in (BEGIN, LATEST):
@@ -286,8 +301,17 @@ def _start(text: str) -> str | int:
     return text
 
 
-def _number(options: Any, name: str, default: int) -> int:
-    text = options.get(name, str(default))
-    if not text.isdigit() or not int(text):
-        raise UsageError(f"{name} is a number", found=text)
-    return int(text)
+_OPTIONS: Final = {
+    "db": any_text,
+    "decode": decoder_option,
+    "group": any_text,
+    "internal": yes_or_no,
+    "maxChanges": whole_number,
+    "patience": whole_number,
+    "startingOffset": _start,
+    "timeout": whole_number,
+    "tlsCa": any_text,
+    "tlsCert": any_text,
+    "tlsCheckHost": yes_or_no,
+    "tlsKey": any_text,
+}

@@ -97,6 +97,19 @@ def expand(patterns: Iterable[str]) -> list[str]:
     return list(found)
 
 
+def expand_existing(patterns: Iterable[str]) -> list[str]:
+    """Like ``expand``, but every path must be a directory.
+
+    Raises:
+        NotFoundError: a path is no directory, or a glob matches none.
+    """
+    found = expand(patterns)
+    for path in found:
+        if not Path(path).is_dir():
+            raise NotFoundError("no such directory", file=path, hint="check the path of the environment")
+    return found
+
+
 def members(patterns: Sequence[str], inventory: str | None = None) -> list[Member]:
     """The environments of a fleet, each once.
 

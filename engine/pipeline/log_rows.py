@@ -1,4 +1,4 @@
-"""Rows of log entries as Arrow batches, and checks of the paths and schemas of this package's sources."""
+"""Rows of log entries as Arrow batches, and checks of the schemas of this package's sources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from engine.errors import UsageError
 from engine.inspect.contents import DecodingPlan
 from engine.log.entry import Damage
 from engine.pipeline.decoded_columns import DECODED_COLUMNS, decoding_of_task
-from engine.pipeline.inventory import expand
 from engine.pipeline.log_columns import BY_NAME, ColumnFiller, ColumnLimits, Item
 
 _BATCH_ROWS: Final = 8192
@@ -76,41 +75,6 @@ class LogRows:
             else:
                 arrays.append(pa.array(columns[field.name], field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=self._arrow)
-
-
-def environments_of(options: Any) -> list[str]:
-    """The environments that ``load`` was called with.
-
-    Raises:
-        UsageError: no path was given. NotFoundError: a glob matches nothing.
-    """
-    path = options.get("path", "")
-    patterns = [pattern.strip().removeprefix("file://") for pattern in path.split(",") if pattern.strip()]
-    if not patterns:
-        raise UsageError("load needs the path of an environment", hint='.load("/data/*/je")')
-    foreign = next((pattern for pattern in patterns if "://" in pattern), None)
-    if foreign is not None:
-        raise UsageError(
-            "logs are read as files of this machine",
-            found=foreign,
-            hint="mount or copy it where every executor finds it",
-        )
-    return expand(patterns)
-
-
-def push_down_of(options: Any) -> bool:
-    """The option ``pushDown``: whether conditions limit the data read.
-
-    Off by default, since Spark reuses the plan with the conditions of one query for the next query of the same data
-    frame (seen in 4.3), which would then lack rows.
-
-    Raises:
-        UsageError: the option is neither true nor false.
-    """
-    text = options.get("pushDown", "false").lower()
-    if text not in ("true", "false"):
-        raise UsageError("pushDown is true or false", found=text)
-    return bool(text == "true")
 
 
 def check_schema(schema: StructType, known: dict[str, str], source: str) -> None:

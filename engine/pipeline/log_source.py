@@ -23,7 +23,7 @@ those are built::
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
@@ -51,9 +51,15 @@ from engine.log.scan import LogScan, scan_file
 from engine.pipeline.decoded_columns import DECODED_COLUMNS, decoder_option
 from engine.pipeline.inventory import LEAST_TASK_BYTES, LogPart, each_at_once, pack, parts_of
 from engine.pipeline.log_columns import BY_NAME, COLUMNS, DATA, ColumnLimits, Item, wants_file
-from engine.pipeline.log_rows import LogRows, environments_of, push_down_of
-from engine.pipeline.log_stream_source import LogStreamReader
-from engine.pipeline.python_side import settle_worker
+from engine.pipeline.log_rows import LogRows
+from engine.pipeline.log_stream_source import STREAM_OPTIONS, LogStreamReader
+from engine.pipeline.python_side import plain_errors, settle_worker
+from engine.pipeline.source_options import (
+    chosen_options,
+    environments_of,
+    whole_number,
+    yes_or_no,
+)
 from engine.storage.disk import DiskStorage
 
 FORMAT: Final = "jelog"
@@ -61,10 +67,27 @@ FORMAT: Final = "jelog"
 # rows.
 _CUT: Final = 4
 _LEAST_CUT_BYTES: Final = 1 << 20
+_OPTIONS: Final = {
+    "data": yes_or_no,
+    "decode": decoder_option,
+    "partitionBytes": whole_number,
+    "pushDown": yes_or_no,
+    **STREAM_OPTIONS,
+}
 
 
 class LogSource(DataSource):
-    """The data source ``jelog``."""
+    """The data source ``jelog``.
+
+    Raises:
+        UsageError: an unknown option, or a value that an option cannot have. NotFoundError: there is no such directory.
+    """
+
+    @plain_errors()
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._chosen = chosen_options(FORMAT, options, _OPTIONS)
+        environments_of(options)
 
     @classmethod
     def name(cls) -> str:
@@ -73,25 +96,33 @@ class LogSource(DataSource):
 
     def schema(self) -> str:
         """All columns; those of ``data`` and ``decode`` only with these options."""
-        columns = (*COLUMNS, DATA) if self.options.get("data", "").lower() == "true" else COLUMNS
+        columns = (*COLUMNS, DATA) if self._chosen.get("data", False) else COLUMNS
         found = {column.name: column.type for column in columns}
-        if decoder_option(self.options) is not None:
+        if "decode" in self._chosen:
             found |= DECODED_COLUMNS
         return ", ".join(f"{name} {kind}" for name, kind in found.items())
 
     def streamReader(self, schema: StructType) -> LogStreamReader:  # noqa: N802 - Spark's name
         """A reader of new entries."""
-        return LogStreamReader(schema, self.options, FORMAT)
+        return LogStreamReader(schema, self.options, self._chosen, FORMAT)
 
+    @plain_errors()
     def reader(self, schema: StructType) -> LogSourceReader:
-        """A reader of the columns of a schema, given by the caller or complete."""
-        options = self.options
+        """A reader of the columns of a schema, given by the caller or complete.
+
+        Raises:
+            UsageError: an option that only a stream has, or an unknown column.
+        """
+        chosen = self._chosen
+        for name in STREAM_OPTIONS:
+            if name in chosen:
+                raise UsageError(f"{name} is an option of spark.readStream", consequence="nothing was read")
         return LogSourceReader(
             schema,
-            environments_of(options),
-            least_bytes_of(options),
-            decoder_option(options),
-            push_down=push_down_of(options),
+            environments_of(self.options),
+            chosen.get("partitionBytes", LEAST_TASK_BYTES),
+            chosen.get("decode"),
+            push_down=chosen.get("pushDown", False),
         )
 
 
@@ -145,6 +176,7 @@ class LogSourceReader(DataSourceReader):
         self._rows.conditions, rest = conditions_of(filters, BY_NAME)
         return rest
 
+    @plain_errors()
     def partitions(self) -> Sequence[InputPartition]:
         """Divide log files into tasks of enough bytes each."""
         parts, cut = [], []
@@ -167,13 +199,14 @@ class LogSourceReader(DataSourceReader):
         """Rows of the files of one task."""
         settle_worker()
         assert isinstance(partition, Files)
-        for part in partition.parts:
-            storage = DiskStorage(part.env)
-            for file in part.files:
-                # Only in the last file may the log end in a torn entry.
-                scan = scan_file(storage, file, is_last=file.number >= part.end_file)
-                items = scan.entries() if partition.stop is None else _between(scan, file, partition)
-                yield from self._rows.batches(part.env, file.path, items)
+        with plain_errors():
+            for part in partition.parts:
+                storage = DiskStorage(part.env)
+                for file in part.files:
+                    # Only in the last file may the log end in a torn entry.
+                    scan = scan_file(storage, file, is_last=file.number >= part.end_file)
+                    items = scan.entries() if partition.stop is None else _between(scan, file, partition)
+                    yield from self._rows.batches(part.env, file.path, items)
 
 
 def _listed(env: str) -> LogFiles:
@@ -191,14 +224,6 @@ def _between(scan: LogScan, file: LogFile, wanted: Files) -> Iterator[Item]:
             yield from (entry for entry in item.entries_of(None) if offset_of(entry.lsn) >= wanted.begin)
         elif offset_of(item.lsn) >= wanted.begin:
             yield item
-
-
-def least_bytes_of(options: Any) -> int:
-    """The option ``partitionBytes``."""
-    text = options.get("partitionBytes", str(LEAST_TASK_BYTES))
-    if not text.isdigit() or not int(text):
-        raise UsageError("partitionBytes is a number of bytes", found=text)
-    return int(text)
 
 
 def conditions_of(filters: Iterable[Filter], known: Any) -> tuple[dict[str, ColumnLimits], list[Filter]]:

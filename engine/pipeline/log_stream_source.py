@@ -14,7 +14,8 @@ exists, which shows that the writer has continued.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -22,16 +23,17 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit
 from pyspark.sql.types import StructType
 
-from engine.errors import DamageError, UsageError
+from engine.errors import DamageError
 from engine.inspect.follow import end_of_last
 from engine.log.files import LogFile, LogFiles, list_log_files, log_file_name
 from engine.log.reader import FileReader
-from engine.pipeline.decoded_columns import decoder_option
-from engine.pipeline.log_rows import LogRows, environments_of
-from engine.pipeline.python_side import settle_worker
+from engine.pipeline.log_rows import LogRows
+from engine.pipeline.python_side import plain_errors, settle_worker
+from engine.pipeline.source_options import environments_of, one_of, yes_or_no
 from engine.storage.disk import DiskStorage
 
 STARTS: Final = ("earliest", "latest")
+STREAM_OPTIONS: Final = {"startingOffset": one_of(*STARTS), "failOnDataLoss": yes_or_no}
 _FILE: Final = "file"
 _AT: Final = "offset"
 Offset = dict[str, dict[str, int]]
@@ -60,46 +62,59 @@ class LogStreamReader(DataSourceStreamReader):
 
     Arguments:
         schema: the columns that are wanted.
-        options: of the source.
+        options: Spark's, with the environments.
+        chosen: the values of the options of the source.
         source: name of this data source, for errors.
-
-    Raises:
-        UsageError: an unknown column, or an invalid option.
     """
 
-    def __init__(self, schema: StructType, options: Any, source: str) -> None:
-        self._rows = LogRows(schema, {}, source, decoder_option(options))
-        self._environments = environments_of(options)
-        self._start = options.get("startingOffset", STARTS[0]).lower()
-        self._fails = options.get("failOnDataLoss", "true").lower() != "false"
-        if self._start not in STARTS:
-            raise UsageError("startingOffset is one of two words", expected=" or ".join(STARTS), found=self._start)
+    def __init__(self, schema: StructType, options: Mapping[str, str], chosen: Mapping[str, Any], source: str) -> None:
+        # Nothing is checked here: pyspark 4.3 hides an error of this constructor by one of its own.
+        self._schema, self._options, self._source = schema, options, source
+        self._decode = chosen.get("decode")
+        self._start = chosen.get("startingOffset", STARTS[0])
+        self._fails = chosen.get("failOnDataLoss", True)
 
+    @cached_property
+    def _rows(self) -> LogRows:
+        """Raises UsageError if the schema has an unknown column, or one of another type."""
+        return LogRows(self._schema, {}, self._source, self._decode)
+
+    @cached_property
+    def _environments(self) -> list[str]:
+        return environments_of(self._options)
+
+    @plain_errors()
     def initialOffset(self) -> Offset:  # noqa: N802 - Spark's name
         """The initial offset: the beginning or the end of each log."""
         return self._ends({}) if self._start == STARTS[1] else {}
 
+    @plain_errors()
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:  # noqa: N802, ARG002 - Spark's
         """The end of each log."""
         return self._ends(start)
 
+    @plain_errors()
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
         """The files between two offsets, one task for each part of a file.
 
         Raises:
-            DamageError: entries to be read no longer exist.
+            DamageError: entries to be read no longer exist. UsageError: the schema has an unknown column, or one of
+                another type.
         """
+        # Made here, so that errors of the schema are not those of tasks.
+        _ = self._rows
         return [Ranges((part,)) for env in end for part in self._between(env, start.get(env), end[env])]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Rows of one task."""
         settle_worker()
         assert isinstance(partition, Ranges)
-        for env, file, start, end, is_last in partition.ranges:
-            # This is not a ``LogScan``, which refuses a start within an entry. The log may have been cut and continued
-            # after the last offset; then the bytes up to the next entry are a row of damage.
-            with FileReader(DiskStorage(env), file, is_last=is_last) as reader:
-                yield from self._rows.batches(env, file.path, reader.entries(start, end))
+        with plain_errors():
+            for env, file, start, end, is_last in partition.ranges:
+                # This is not a ``LogScan``, which refuses a start within an entry. The log may have been cut and
+                # continued after the last offset; then the bytes up to the next entry are a row of damage.
+                with FileReader(DiskStorage(env), file, is_last=is_last) as reader:
+                    yield from self._rows.batches(env, file.path, reader.entries(start, end))
 
     def _ends(self, known: Offset) -> Offset:
         found: Offset = {}

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import gc
+import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
+from typing import Final
 
-from engine.errors import UnsupportedError
+from engine.errors import JetoolError, UnsupportedError
 from engine.pipeline import java
 
+# Between the sentence of an error and its next command, in one line.
+NEXT: Final = "; next: "
+# With this variable Spark prints an exception of a worker without its traceback.
+_NO_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
 _settled = False
 
 
@@ -38,6 +46,30 @@ def _is_there(name: str) -> bool:
     if name in sys.modules:
         return sys.modules[name] is not None
     return find_spec(name) is not None
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Make errors of jetool plain for Spark's user: one line with the next command, without a traceback.
+
+    Spark prints the traceback of every exception of a worker, and the worker then ends. Exceptions of other kinds are
+    bugs, and keep their traceback. For use in code that Spark calls; elsewhere the error is unchanged.
+    """
+    try:
+        yield
+    except JetoolError as error:
+        if _is_worker():
+            os.environ[_NO_TRACEBACK] = "1"
+            told = str(error) + (f"{NEXT}{error.hint}" if error.hint else "")
+            error.what = " ".join(told.split())
+            error.file = error.lsn = error.expected = error.found = error.consequence = error.hint = None
+        raise
+
+
+def _is_worker() -> bool:
+    """Whether this process is a Python worker of Spark: it runs a module of pyspark."""
+    spec = getattr(sys.modules.get("__main__"), "__spec__", None)
+    return spec is not None and spec.name.startswith("pyspark.")
 
 
 def settle_worker() -> None:

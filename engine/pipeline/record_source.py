@@ -25,7 +25,7 @@ Nothing is changed. Columns: environment, db, key, data. Only the columns of the
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from itertools import islice, pairwise
 from typing import Any, Final
 
@@ -34,16 +34,24 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPa
 from pyspark.sql.types import StructType
 
 from engine.db.environment import Environment
-from engine.errors import DamageError, NotFoundError, UsageError
+from engine.errors import DamageError, NotFoundError
 from engine.format.lsn import file_of
 from engine.inspect.contents import DecodingPlan
 from engine.inspect.key_ranges import cut_keys
 from engine.pipeline.decoded_columns import DECODED_COLUMNS, decoded_columns, decoder_option, decoding_here
 from engine.pipeline.inventory import LEAST_TASK_BYTES
-from engine.pipeline.log_rows import arrow_schema, check_schema, environments_of, push_down_of
-from engine.pipeline.python_side import settle_worker
+from engine.pipeline.log_rows import arrow_schema, check_schema
+from engine.pipeline.python_side import plain_errors, settle_worker
 from engine.pipeline.record_limits import RecordLimits, limits_of
 from engine.pipeline.recovered_once import RecoveredView, opened_view, recovered_once
+from engine.pipeline.source_options import (
+    any_text,
+    chosen_options,
+    environments_of,
+    one_of,
+    whole_number,
+    yes_or_no,
+)
 from engine.rescue.history import view_at
 from engine.rescue.points import Point, parse_point
 from engine.storage.disk import DiskStorage
@@ -54,10 +62,28 @@ _FAIL: Final = "fail"
 _IGNORE: Final = "ignore"
 _BATCH_ROWS: Final = 4096
 _BATCH_BYTES: Final = 16 << 20
+_OPTIONS: Final = {
+    "asOf": lambda _, text: parse_point(text),
+    "db": any_text,
+    "decode": decoder_option,
+    "onDamage": one_of(_FAIL, _IGNORE),
+    "partitions": whole_number,
+    "pushDown": yes_or_no,
+}
 
 
 class RecordSource(DataSource):
-    """The data source ``jerecords``."""
+    """The data source ``jerecords``.
+
+    Raises:
+        UsageError: an unknown option, or a value that an option cannot have. NotFoundError: there is no such directory.
+    """
+
+    @plain_errors()
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._chosen = chosen_options(FORMAT, options, _OPTIONS)
+        environments_of(options)
 
     @classmethod
     def name(cls) -> str:
@@ -66,28 +92,22 @@ class RecordSource(DataSource):
 
     def schema(self) -> str:
         """All columns."""
-        columns = COLUMNS if self.options.get("decode") is None else COLUMNS | DECODED_COLUMNS
+        columns = COLUMNS | DECODED_COLUMNS if "decode" in self._chosen else COLUMNS
         return ", ".join(f"{name} {kind}" for name, kind in columns.items())
 
+    @plain_errors()
     def reader(self, schema: StructType) -> RecordSourceReader:
         """A reader of the columns of a schema, the caller's or our own."""
-        text = self.options.get("partitions")
-        if text is not None and (not text.isdigit() or not int(text)):
-            raise UsageError("partitions is a number", found=text)
-        ranges = None if text is None else int(text)
-        on_damage = self.options.get("onDamage", _FAIL).lower()
-        if on_damage not in (_FAIL, _IGNORE):
-            raise UsageError("onDamage is fail or ignore", found=on_damage)
-        point = self.options.get("asOf")
+        chosen = self._chosen
         return RecordSourceReader(
             schema,
             environments_of(self.options),
-            self.options.get("db"),
-            ranges,
-            ignore_damage=on_damage == _IGNORE,
-            decode=decoder_option(self.options),
-            point=None if point is None else parse_point(point),
-            push_down=push_down_of(self.options),
+            chosen.get("db"),
+            chosen.get("partitions"),
+            ignore_damage=chosen.get("onDamage") == _IGNORE,
+            decode=chosen.get("decode"),
+            point=chosen.get("asOf"),
+            push_down=chosen.get("pushDown", False),
         )
 
 
@@ -149,6 +169,7 @@ class RecordSourceReader(DataSourceReader):
             self._limits = limits_of(filters)
         return filters
 
+    @plain_errors()
     def partitions(self) -> Sequence[InputPartition]:
         """Key ranges of every database.
 
@@ -194,7 +215,7 @@ class RecordSourceReader(DataSourceReader):
         """Records of one range."""
         settle_worker()
         assert isinstance(partition, DatabaseKeyRange)
-        with opened_view(partition.view) as opened, opened.open_database(partition.db) as db:
+        with plain_errors(), opened_view(partition.view) as opened, opened.open_database(partition.db) as db:
             decoding = decoding_here(opened, self._decode)
             records = db.items(start=partition.low, end=partition.high)
             while batch := _take(records):

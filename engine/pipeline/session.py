@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 import engine
 from engine.errors import JobError, UnsupportedError, UsageError
 from engine.events import SILENT, Listener
-from engine.pipeline import failures, java, job_run, package_archive, settings
+from engine.pipeline import failures, java, job_run, settings, sources
 from engine.pipeline.class_archive import ClassArchive, archive_for
 from engine.pipeline.job_run import Tally
 from engine.pipeline.python_side import require
@@ -214,8 +214,7 @@ def _start(wanted: SparkSettings, scratch: Path) -> _Started:
             pairs = SparkConf(loadDefaults=False).setAll(list(conf.items()))
             launch: Callable[..., Any] = java_gateway.launch_gateway
             context = SparkContext(conf=pairs, gateway=launch(pairs, {"stdout": out, "stderr": subprocess.STDOUT}))
-        if settings.needs_package(conf.get("spark.master", "")):
-            context.addPyFile(str(package_archive.package_zip(scratch)))
+        sources.ship_package(context)
         return _Started(context, archive)
     except Exception as error:
         # Make the error before the JVM is stopped, since the JVM is asked for the causes.

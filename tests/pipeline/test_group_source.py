@@ -121,7 +121,7 @@ def test_what_changes_mean_to_a_decoder() -> None:
     ("options", "said"),
     [
         ({}, "addresses of nodes"), ({"path": "a"}, "addresses of nodes"), ({"path": "a:0"}, "addresses of nodes"),
-        ({"path": "a:1", "startingOffset": "x"}, "where to begin"), ({"path": "a:1", "maxChanges": "0"}, "a number"),
+        ({"path": "a:1", "startingOffset": "x"}, "where to begin"), ({"path": "a:1", "maxChanges": "0"}, "a whole"),
         ({"path": "a:1", "decode": "auto"}, "not recognised"), ({"path": "a:1", "decode": "mysql"}, "no decoder"),
     ],
 )  # fmt: skip

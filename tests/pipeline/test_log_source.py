@@ -212,11 +212,9 @@ def test_a_path_is_needed_and_must_match(session: Session, tmp_path: Path) -> No
 
 def test_usage_errors_are_ours() -> None:
     needs("Spark")
-    from engine.pipeline.log_rows import environments_of
-    from engine.pipeline.log_source import least_bytes_of
+    from engine.pipeline.log_source import LogSource
 
     with pytest.raises(UsageError, match="files of this machine"):
-        environments_of({"path": "/data/a,hdfs://host/b"})
-
-    with pytest.raises(UsageError, match="number of bytes"):
-        least_bytes_of({"partitionBytes": "many"})
+        LogSource({"path": "/data/a,hdfs://host/b"})
+    with pytest.raises(UsageError, match="partitionBytes has another value: expected a whole number above 0"):
+        LogSource({"path": "/", "partitionBytes": "many"})

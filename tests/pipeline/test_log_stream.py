@@ -21,6 +21,7 @@ from engine import Environment, EnvironmentConfig
 from engine.errors import DamageError, UsageError
 from engine.log.files import list_log_files
 from engine.log.scan import scan_log
+from engine.pipeline.log_source import LogSource
 from engine.pipeline.log_stream_source import LogStreamReader, Ranges
 from engine.pipeline.session import Session
 from engine.pipeline.sources import register
@@ -37,7 +38,7 @@ def _run_to_end(query: Any, out: str) -> None:
 def reader(env: Path, **options: str) -> LogStreamReader:
     words = [column.split() for column in SCHEMA.split(", ")]
     schema = StructType([StructField(name, StringType() if kind == "string" else LongType()) for name, kind in words])
-    return LogStreamReader(schema, {"path": str(env), **options}, "jelog")
+    return LogSource({"path": str(env), **options}).streamReader(schema)
 
 
 def rows_between(of: LogStreamReader, start: dict[str, Any], end: dict[str, Any]) -> list[tuple[int, int, str]]:

@@ -195,7 +195,7 @@ def test_one_key_of_many(session: Session, corpus: Path) -> None:
     assert frame.count() == len(rows) > len(expected)
     limited = session.spark.read.format("jerecords").option("pushDown", "true")
     assert limited.load(path).where(condition).collect() == expected
-    with pytest.raises(Exception, match="pushDown is true or false"):
+    with pytest.raises(Exception, match="the option pushDown has another value: expected true or false"):
         limited.option("pushDown", "perhaps").load(path).count()
 
 
@@ -211,7 +211,7 @@ def test_a_database_that_is_not_there(session: Session, golden_dir: Path) -> Non
     register(session.spark)
     with pytest.raises(Exception, match="no database 'none'"):
         session.spark.read.format("jerecords").option("db", "none").load(str(golden_dir / "je-17/empty")).collect()
-    with pytest.raises(Exception, match="partitions is a number"):
+    with pytest.raises(Exception, match="the option partitions has another value: expected a whole number"):
         session.spark.read.format("jerecords").option("partitions", "0").load(str(golden_dir / "je-17/empty")).collect()
 
 
@@ -221,7 +221,7 @@ def test_commits_after_damage_are_not_dropped_without_a_word(session: Session, c
     read = session.spark.read.format("jerecords").option("db", "accounts")
     with pytest.raises(Exception, match="3 committed transactions after damage at 0x5/0x80e are not seen"):
         read.load(env).collect()
-    with pytest.raises(Exception, match="onDamage is fail or ignore"):
+    with pytest.raises(Exception, match="the option onDamage has another value: expected fail or ignore"):
         read.option("onDamage", "perhaps").load(env).collect()
     with Environment(env, EnvironmentConfig(read_only=True)) as opened, opened.open_database("accounts") as db:
         assert read.option("onDamage", "ignore").load(env).count() == len(list(db.items()))
