@@ -161,7 +161,12 @@ class Output(Protocol):
         """
 
     def findings(
-        self, rules: Sequence[tuple[str, str]], environments: Sequence[str], verdict: CheckVerdict | None = None
+        self,
+        rules: Sequence[tuple[str, str]],
+        environments: Sequence[str],
+        verdict: CheckVerdict | None = None,
+        *,
+        of_fleet: bool = False,
     ) -> FindingStream:
         """Start a stream of findings.
 
@@ -169,6 +174,7 @@ class Output(Protocol):
             rules: code and one sentence for every finding that the command can report.
             environments: the directories that are checked.
             verdict: as for ``stream``.
+            of_fleet: whether rows have the environment, which each finding then names.
         """
 
     def flush(self) -> None:

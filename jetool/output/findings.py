@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, NamedTuple, Protocol
 
-from engine.fields import ABSENT, Absent, Choices, Instant, Int, Key, Lsn, Row, Text, record
+from engine.fields import ABSENT, Absent, Choices, Instant, Int, Key, Like, Lsn, Row, Text, record
 from jetool.output.shape import Style, to_text
 
 SEVERITIES = ("error", "warning", "note")
@@ -70,6 +70,22 @@ class FindingRow(NamedTuple):
     page: Annotated[Int | Absent, "Derby: number of the page"] = ABSENT
 
 
+@record("finding")
+class FleetFindingRow(NamedTuple):
+    """One finding of a check of several environments."""
+
+    environment: Annotated[Text, "directory of the environment"]
+    code: Annotated[Text, Like(FindingRow)]
+    severity: Annotated[Text, Like(FindingRow)]
+    lsn: Annotated[Lsn | None, Like(FindingRow)]
+    file: Annotated[Text | None, Like(FindingRow)]
+    db: Annotated[Text | None, Like(FindingRow)]
+    key: Annotated[Key | None, Like(FindingRow)]
+    message: Annotated[Text, Like(FindingRow)]
+    consequence: Annotated[Text, Like(FindingRow)]
+    remedy: Annotated[Text, Like(FindingRow)]
+
+
 _COLORS = {"error": "\x1b[31m", "warning": "\x1b[33m", "note": "\x1b[36m"}
 
 
@@ -91,6 +107,24 @@ def finding_row(finding: FindingView) -> FindingRow:
     )
 
 
+def fleet_finding_row(finding: FindingView) -> FleetFindingRow:
+    """The output record of a finding that has the attribute ``environment``."""
+    row = finding_row(finding)
+    fields = {name: getattr(row, name) for name in FleetFindingRow._fields[1:]}
+    return FleetFindingRow(environment=getattr(finding, "environment"), **fields)  # noqa: B009 - only views of fleets have it
+
+
+def path_of(finding: FindingView) -> str | None:
+    """The path of the damaged file; where several environments are checked, it begins with the environment."""
+    env: str | None = getattr(finding, "environment", None)
+    return finding.file if env is None else _joined(env, finding.file)
+
+
+def _joined(env: str, file: str | None) -> str:
+    # Files have the same names in every environment.
+    return f"{env}/{file}" if file else env
+
+
 def _derby(finding: FindingView, name: str) -> int | Absent:
     found: int | None = getattr(finding, name, None)
     # Leave the field out instead of printing null, because findings about JE environments have no Derby places.
@@ -106,6 +140,8 @@ def byte_offset(finding: FindingView) -> int | None:
 def place_words(row: Row, style: Style) -> list[str]:
     """The place of a finding in words: file, place in the log, then other names."""
     found = {name: to_text(kind, value, style) for name, kind, value in row if value is not None}
+    if "environment" in found:
+        found["file"] = _joined(found["environment"], found.get("file"))
     # A NULL LSN is printed as a dash.
     where = [found[name] for name in ("file", "lsn", "instant") if found.get(name, "-") != "-"]
     return where + [f"{name} {found[name]}" for name in ("db", "key", "container", "page") if name in found]

@@ -22,7 +22,7 @@ from engine.errors import plural
 from engine.fields import Row, row_of
 from engine.version import VERSION
 from jetool.output import jsonl
-from jetool.output.findings import SEVERITIES, FindingView, byte_offset, finding_row, place_words
+from jetool.output.findings import SEVERITIES, FindingView, byte_offset, finding_row, path_of, place_words
 from jetool.output.shape import PLAIN, Style, lsn_text, printable, to_json, to_text
 
 MOST_KEPT: Final = 1000
@@ -84,7 +84,7 @@ def render(form: str, found: FindingTally, summary: Row, style: Style) -> bytes:
 
 def _place(finding: FindingView) -> str:
     lsn = lsn_text(finding.lsn) if finding.lsn is not None else None
-    parts = [finding.file, lsn, f"database {finding.db}" if finding.db is not None else None]
+    parts = [path_of(finding), lsn, f"database {finding.db}" if finding.db is not None else None]
     named = place_words([field for field in row_of(finding_row(finding)) if field[0] in _DERBY_PLACE], PLAIN)
     return " ".join([*(part for part in parts if part), *named])
 
@@ -175,8 +175,9 @@ def _result(finding: FindingView) -> dict[str, Any]:
         "level": finding.severity,
         "message": {"text": _sentence(finding)},
     }
-    if finding.file is not None:
-        place: dict[str, Any] = {"artifactLocation": {"uri": quote(os.fsencode(finding.file))}}
+    path = path_of(finding)
+    if path is not None:
+        place: dict[str, Any] = {"artifactLocation": {"uri": quote(os.fsencode(path))}}
         offset = byte_offset(finding)
         # SARIF has no LSNs; the lower half of an LSN is the offset in the file.
         if offset is not None:

@@ -9,7 +9,15 @@ from typing import Any, Final
 from engine.fields import Row, Shaped, as_row, named_row, row_of, shape_of
 from engine.verdict import CheckVerdict
 from jetool.output.base import Encoder, FindingStream, StreamLayout, TextLine
-from jetool.output.findings import COLLECTED_FORMATS, FindingRow, FindingView, finding_row, text_line
+from jetool.output.findings import (
+    COLLECTED_FORMATS,
+    FindingRow,
+    FindingView,
+    FleetFindingRow,
+    finding_row,
+    fleet_finding_row,
+    text_line,
+)
 from jetool.output.shape import Style, check_fields, pick_fields
 from jetool.output.sink import Sink
 
@@ -97,15 +105,21 @@ class Renderer:
         return RowStream(encoder or self._encoder(plan, "records"), self._sink)
 
     def findings(
-        self, rules: Sequence[tuple[str, str]], environments: Sequence[str], verdict: CheckVerdict | None = None
+        self,
+        rules: Sequence[tuple[str, str]],
+        environments: Sequence[str],
+        verdict: CheckVerdict | None = None,
+        *,
+        of_fleet: bool = False,
     ) -> FindingStream:
         """Start a stream of findings."""
-        check_fields(self.selected, (FindingRow,))
+        shape = FleetFindingRow if of_fleet else FindingRow
+        check_fields(self.selected, (shape,))
         if self.format in COLLECTED_FORMATS:
             return _CollectedFindings(self.format, rules, environments, self.style, self._sink)
         said = "" if verdict is None else verdict.in_words()
-        plan = StreamLayout((shape_of(FindingRow),), self.selected, self.style, text_line, verdict=said)
-        return _StreamedFindings(RowStream(self._encoder(plan, "findings"), self._sink))
+        plan = StreamLayout((shape_of(shape),), self.selected, self.style, text_line, verdict=said)
+        return _StreamedFindings(RowStream(self._encoder(plan, "findings"), self._sink), of_fleet=of_fleet)
 
     def text(self, text: str) -> None:
         """Print a text as it is."""
@@ -215,11 +229,12 @@ class RowStream:
 
 
 class _StreamedFindings:
-    def __init__(self, stream: RowStream) -> None:
+    def __init__(self, stream: RowStream, *, of_fleet: bool) -> None:
         self._stream = stream
+        self._of_fleet = of_fleet
 
     def add(self, finding: FindingView) -> None:
-        self._stream.row(finding_row(finding))
+        self._stream.row(fleet_finding_row(finding) if self._of_fleet else finding_row(finding))
 
     def end(self, summary: Any, incomplete: Collection[str] = ()) -> None:  # noqa: ARG002 - the summary says it
         self._stream.end(summary)

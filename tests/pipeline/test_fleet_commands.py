@@ -124,7 +124,10 @@ def test_verify_says_where(session: Session, fixtures: Path, tmp_path: Path) -> 
     assert_valid("fleet verify", done.out)
     found = done.json()
     assert [finding["code"] for finding in found["findings"]] == ["JE-TAIL-002"]
-    assert found["findings"][0]["file"] == str(fixtures / "corrupt-middle/env/00000005.jdb")
+    env = str(fixtures / "corrupt-middle/env")
+    (alone,) = run("verify", env, "--json").json()["findings"]
+    assert found["findings"] == [{"rec": "finding", "environment": env, **alone}]
+    assert alone["file"] == "00000005.jdb"
     assert (found["summary"]["environments"], found["summary"]["with_errors"]) == (2, 1)
     assert run("fleet", "verify", fixtures / "txn-closed/env", "--full").code == 0
     copy(fixtures / "empty/env", tmp_path / "e")

@@ -12,9 +12,9 @@ from jetool.frame.options import Run
 
 def _outputs() -> Outputs:
     from jetool.commands.fleet.verify_output import FleetCheckSummary
-    from jetool.output.findings import FindingRow
+    from jetool.output.findings import FleetFindingRow
 
-    return Outputs("findings", (FindingRow,), FleetCheckSummary)
+    return Outputs("findings", (FleetFindingRow,), FleetCheckSummary)
 
 
 @command(

@@ -1,4 +1,4 @@
-"""Printing the findings of ``fleet verify``; the file of each finding includes its environment."""
+"""Printing the findings of ``fleet verify``; each names its environment."""
 
 from __future__ import annotations
 
@@ -42,18 +42,16 @@ def print_findings(run: Run, found: Sequence[EnvironmentVerdict], *, strict: boo
     for each in (each for one in found if one.report is not None for each in one.report.findings):
         # Formats with a list of rules need a rule for every finding.
         titles.setdefault(each.code, each.message.partition(":")[0])
-    stream = run.out.findings(list(titles.items()), [one.env for one in found])
+    stream = run.out.findings(list(titles.items()), [one.env for one in found], of_fleet=True)
     for one in found:
         if one.report is None:
             shown = JeFindingView(finding(NOT_VERIFIED, str(one.error)))
-            shown.file = shown.environment = one.env
+            shown.environment = one.env
             stream.add(shown)
             continue
         for each in one.report.findings:
             shown = JeFindingView(each)
-            # Files have the same names in every environment.
             shown.environment = one.env
-            shown.file = f"{one.env}/{each.file}" if each.file else one.env
             stream.add(shown)
     reports = [one.report for one in found if one.report is not None]
     failed = len(found) - len(reports)

@@ -83,15 +83,13 @@ class _Checked(NamedTuple):
 
 
 class _PlacedView:
-    """A finding whose file includes its environment."""
+    """A finding with its environment."""
 
     def __init__(self, env: str, found: FindingRow) -> None:
         self.code, self.severity, self.message = found.code, found.severity, found.message
         self.consequence, self.remedy, self.db, self.key = found.consequence, found.remedy, found.db, found.key
-        self.lsn = found.lsn
+        self.lsn, self.file = found.lsn, found.file
         self.environment = env
-        # Files have the same names in every environment.
-        self.file = f"{env}/{found.file}" if found.file else env
         for name in ("instant", "container", "page"):
             setattr(self, name, getattr(found, name) if isinstance(getattr(found, name), int) else None)
 
@@ -105,7 +103,7 @@ class _Collector(Renderer):
         self.rules: Sequence[tuple[str, str]] = ()
         self.summary: Any = None
 
-    def findings(self, rules: Sequence[tuple[str, str]], *_: object) -> FindingStream:
+    def findings(self, rules: Sequence[tuple[str, str]], *_: object, **__: object) -> FindingStream:
         """The collector itself."""
         self.rules = rules
         return self
@@ -201,7 +199,7 @@ def _failed(place: str, error: JetoolError) -> _Checked:
 
     skipped = holds_none(place)
     view = JeFindingView(finding(NOT_VERIFIED, str(error)))
-    view.file = view.environment = place
+    view.environment = place
     row = VerifiedEnvironment(
         environment=place,
         verdict=SKIPPED if skipped else UNJUDGED,
