@@ -13,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from engine.errors import RefusedError, StorageError
+from engine.errors import RefusedError, StorageError, UnsupportedError
+from engine.pipeline.python_side import has
 from engine.storage.unfinished import hold, remove_abandoned, unfinished_name
 
 # Kinds of columns: text, int, float, bool, time (ms since 1970), ints.
@@ -25,6 +26,23 @@ class ParquetTable(NamedTuple):
 
     columns: Sequence[tuple[str, str]]
     rows: Sequence[Sequence[Any]]
+
+
+def require_parquet(other: str = "") -> None:
+    """Refuse to write Parquet without pyarrow.
+
+    Arguments:
+        other: what to do instead of installing it.
+
+    Raises:
+        UnsupportedError: pyarrow is not installed.
+    """
+    if not has("pyarrow"):
+        raise UnsupportedError(
+            "Parquet needs the Python package pyarrow, which is not installed",
+            consequence="nothing was written",
+            hint="pip install 'pyarrow>=18'" + (f", or {other}" if other else ""),
+        )
 
 
 def require_new(directory: str) -> None:
@@ -100,6 +118,7 @@ def write_tables(directory: str, tables: Mapping[str, ParquetTable]) -> None:
     Raises:
         RefusedError: the directory exists and is not empty. StorageError: the dataset cannot be written.
     """
+    require_parquet()
     import pyarrow.parquet as pq
 
     with new_directory(directory) as staging:

@@ -141,18 +141,19 @@ class WorkQueue:
             self._handle = -1
 
 
-def readable(workers: Iterable[WorkerProcess], *, wait: bool) -> list[WorkerProcess]:
+def readable(workers: Iterable[WorkerProcess], *, wait: bool, longest_ms: int | None = None) -> list[WorkerProcess]:
     """The workers for which ``read`` would not wait now.
 
     Arguments:
         wait: wait until there is such a worker.
+        longest_ms: wait no longer than this; None for no limit.
     """
     # ``poll`` is used instead of ``select``, which refuses descriptors above 1023.
     poll, by_handle = select.poll(), {}
     for worker in workers:
         by_handle[worker.handle] = worker
         poll.register(worker.handle, select.POLLIN)
-    return [by_handle[handle] for handle, _ in poll.poll(None if wait else 0)]
+    return [by_handle[handle] for handle, _ in poll.poll(longest_ms if wait else 0)]
 
 
 def _work(produce: Callable[[], Iterable[bytes]], sending: int, inherited: Iterable[int]) -> None:

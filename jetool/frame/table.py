@@ -80,9 +80,7 @@ COMMANDS: Final = (
         "restore", "Repair", "restore.command", "Restore an environment from a backup, completely or as of a point"
     ),
     CommandRow("undo", "Repair", "undo", "Undo the changes of a repair"),
-    CommandRow(
-        "fleet", "Fleet", "fleet.command", "Many environments in one Spark job: report, compare, verify, salvage"
-    ),
+    CommandRow("fleet", "Fleet", "fleet.command", "Many environments in one job: report, compare, verify, salvage"),
     CommandRow("help", "Meta", "help_page", "Print the help of a command, or a page of the manual"),
     CommandRow("explain", "Meta", "explain", "Explain an exception or a log file: cause, risk, next command"),
     CommandRow("completion", "Meta", "completion", "Print a script that completes commands in bash, zsh or fish"),

@@ -11,6 +11,7 @@ import pytest
 
 from engine.log.files import list_log_files
 from engine.pipeline.fleet import verify
+from engine.pipeline.fleet.backends import SparkFleet
 from engine.pipeline.inventory import list_members, members
 from engine.pipeline.session import Session
 from engine.storage.disk import DiskStorage
@@ -139,18 +140,18 @@ def test_verify_says_where(session: Session, fixtures: Path, tmp_path: Path) -> 
 def test_verify_of_files_one_by_one_says_what_verify_of_the_environment_says(
     session: Session, golden_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(verify, "LEAST_TASK_BYTES", 1)
+    monkeypatch.setattr(SparkFleet, "task_bytes", 1)
     envs = [path for path in sorted((golden_dir / "je-17").iterdir()) if list(path.glob("*.jdb"))]
     fleet = list_members(members([str(path) for path in envs]))
     assert max(len(listed.files.files) for listed in fleet if listed.files is not None) > 3
     for levels in (QUICK, DEFAULT, LEVELS):
-        found = verify.verify_fleet(session, fleet, levels)
+        found = verify.verify_fleet(SparkFleet(session), fleet, levels)
         assert [one.env for one in found] == [str(path) for path in envs]
         for one in found:
             storage = DiskStorage(one.env)
             assert one.report == verify_environment(storage, list_log_files(storage), levels), one.env
     # Alone an environment has all cores for its trees.
-    assert verify.verify_fleet(session, fleet[:1], LEVELS) == found[:1]
+    assert verify.verify_fleet(SparkFleet(session), fleet[:1], LEVELS) == found[:1]
 
 
 def test_the_trees_of_one_environment_are_several_tasks_on_a_cluster(
@@ -176,7 +177,7 @@ def test_the_trees_of_one_environment_are_several_tasks_on_a_cluster(
         assert fleet[0].files is not None
         assert len(cut([(str(path), fleet[0].files)])) > 3 or path not in (env, spoiled)
         storage = DiskStorage(str(path))
-        (found,) = verify.verify_fleet(session, fleet, LEVELS)
+        (found,) = verify.verify_fleet(SparkFleet(session), fleet, LEVELS)
         assert found.report == verify_environment(storage, list_log_files(storage), LEVELS)
         assert bool(found.report.findings) >= errors
     assert cut([(str(number), list_log_files(DiskStorage(str(env)))) for number in range(8)]) == []

@@ -1,4 +1,4 @@
-"""Work over many environments in one Spark job.
+"""Work over many environments in one job, on Spark or in processes of this machine.
 
 A task reads some consecutive files of an environment and returns facts, never rows: the facts of 64 MB of log take a
 few kilobytes. Facts of neighbouring parts are joined in log order, so the result does not depend on how files were
@@ -9,12 +9,13 @@ divided among tasks.
 * ``profile``: the facts of a whole environment in the form of a report; pure.
 * ``groups``: compares the nodes of each replication group; pure.
 * ``node_streams``: the replication stream of a node; pure.
-* ``jobs``: the Spark jobs, an RDD of parts each.
+* ``backends``: where tasks run.
+* ``jobs``: reports and comparisons; on Spark an RDD of parts each.
 * ``salvage``: records from damaged logs; the only job with rows: it runs ``engine.rescue.salvage`` in a task for each
-  group or environment; ``salvage_tasks`` runs on executors.
+  group or environment; ``salvage_tasks`` runs in tasks, ``salvage_files`` writes files without Spark.
 
-Except ``jobs`` and ``salvage``, the modules do not use Spark and are imported by executors, which import nothing of the
-command line.
+Except ``backends``, ``jobs`` and ``salvage``, the modules do not use Spark and are imported by executors, which import
+nothing of the command line.
 
 Also here:
 

@@ -1,32 +1,30 @@
-"""The Spark jobs over a fleet. A task takes parts of environments and returns facts.
+"""Reports and comparisons of a fleet. A task takes parts of environments and returns facts.
 
-Every job is an RDD of parts: no row of a log passes through the JVM. Tasks use module-level functions of this package,
-so Spark sends the names of these functions, not their code.
+On Spark every job is an RDD of parts: no row of a log passes through the JVM. Tasks use module-level functions of this
+package, so Spark sends the names of these functions, not their code.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine.events import SILENT, Listener
 from engine.pipeline.failures import explained
+from engine.pipeline.fleet.backends import UNCHANGED, FleetBackend, SparkFleet
 from engine.pipeline.fleet.collect_facts import collect_part
 from engine.pipeline.fleet.groups import FleetNode, NodePair, compare_group, node_of
 from engine.pipeline.fleet.log_facts import Facts
 from engine.pipeline.fleet.node_streams import NodeStream, collect_stream, joined
 from engine.pipeline.fleet.profile import Profile, make_profile, unreadable
-from engine.pipeline.inventory import LEAST_TASK_BYTES, EnvironmentListing, LogPart, pack, parts_of
-from engine.pipeline.job_run import Tally
+from engine.pipeline.inventory import EnvironmentListing, LogPart, pack, parts_of
 from engine.pipeline.python_side import settle_worker
 
 if TYPE_CHECKING:
     from pyspark import RDD
 
-    from engine.pipeline.session import Session
-
-UNCHANGED = "no environment was changed"
+    from engine.pipeline.job_run import Tally
 
 
 class GroupComparison(NamedTuple):
@@ -36,16 +34,16 @@ class GroupComparison(NamedTuple):
     pairs: list[NodePair]
 
 
-def report_fleet(session: Session, fleet: Sequence[EnvironmentListing], listener: Listener = SILENT) -> list[Profile]:
+def report_fleet(
+    backend: FleetBackend, fleet: Sequence[EnvironmentListing], listener: Listener = SILENT
+) -> list[Profile]:
     """Profiles of all environments, in the order of naming.
 
     Raises:
         JobError: Spark gave up.
     """
-    tally = session.tally()
-    work = parallel(session, _parts(fleet)).flatMap(partial(_collect_task, tally))
     with explained("the fleet report failed", consequence=UNCHANGED):
-        found = session.run(work.collect, "read logs", listener, tally)
+        found = backend.results(_collect_task, _parts(fleet, backend), "read logs", listener)
     facts: dict[str, Facts] = {}
     # Parts come in any order; facts are joined in log order.
     for env, _, part in sorted(found, key=lambda one: (one[0], one[1])):
@@ -60,7 +58,7 @@ def report_fleet(session: Session, fleet: Sequence[EnvironmentListing], listener
 
 
 def compare_fleet(
-    session: Session, fleet: Sequence[EnvironmentListing], listener: Listener = SILENT
+    backend: FleetBackend, fleet: Sequence[EnvironmentListing], listener: Listener = SILENT
 ) -> GroupComparison:
     """All nodes, and each pair of nodes of every group.
 
@@ -68,32 +66,58 @@ def compare_fleet(
         JobError: Spark gave up.
     """
     named = {listed.member.env: listed.member.group for listed in fleet}
-    parts: RDD[tuple[str, NodeStream]] = parallel(session, _parts(fleet)).flatMap(_stream_task)
-    # Keep the streams in memory for both jobs, which is cheaper than to read the logs twice.
-    streams = parts.groupByKey().mapValues(_join_streams).cache()
-    try:
-        with explained("the comparison failed", consequence=UNCHANGED):
-            nodes: list[FleetNode] = session.run(streams.map(partial(_node, named)).collect, "read logs", listener)
-            keys = {node.env: node.group_key for node in nodes if node.is_replicated}
-            grouped = streams.flatMap(partial(_by_group, keys)).groupByKey()
-            # The streams stay on the executors; only results are returned.
-            pairs: list[NodePair] = session.run(grouped.flatMap(_compare_task).collect, "compare nodes", listener)
-    finally:
-        streams.unpersist()
+    parts = _parts(fleet, backend)
+    with explained("the comparison failed", consequence=UNCHANGED):
+        if isinstance(backend, SparkFleet):
+            nodes, pairs = _compared_on_spark(backend, parts, named, listener)
+        else:
+            nodes, pairs = _compared_here(backend, parts, named, listener)
     order = {env: index for index, env in enumerate(named)}
     nodes.sort(key=lambda node: order[node.env])
     pairs.sort(key=lambda pair: (order[pair.env], order[pair.other]))
     return GroupComparison(nodes, pairs)
 
 
-def _parts(fleet: Iterable[EnvironmentListing]) -> list[list[LogPart]]:
+def _compared_on_spark(
+    backend: SparkFleet, tasks: Sequence[list[LogPart]], named: Mapping[str, str], listener: Listener
+) -> GroupComparison:
+    """Nodes and pairs; the streams stay on the executors, only results are returned."""
+    session = backend.session
+    tally = session.tally()
+    parts: RDD[tuple[str, NodeStream]] = session.context.parallelize(tasks, max(1, len(tasks))).flatMap(
+        partial(_stream_task, tally)
+    )
+    # Keep the streams in memory for both jobs, which is cheaper than to read the logs twice.
+    streams = parts.groupByKey().mapValues(_join_streams).cache()
+    try:
+        nodes: list[FleetNode] = session.run(streams.map(partial(_node, named)).collect, "read logs", listener)
+        keys = {node.env: node.group_key for node in nodes if node.is_replicated}
+        grouped = streams.flatMap(partial(_by_group, keys)).groupByKey()
+        pairs: list[NodePair] = session.run(grouped.flatMap(_compare_task).collect, "compare nodes", listener)
+    finally:
+        streams.unpersist()
+    return GroupComparison(nodes, pairs)
+
+
+def _compared_here(
+    backend: FleetBackend, tasks: Sequence[list[LogPart]], named: Mapping[str, str], listener: Listener
+) -> GroupComparison:
+    """Nodes and pairs; the streams are joined and compared in this process."""
+    parts: dict[str, list[NodeStream]] = {}
+    for env, part in backend.results(_stream_task, tasks, "read logs", listener):
+        parts.setdefault(env, []).append(part)
+    streams = {env: joined(found) for env, found in parts.items()}
+    nodes = [node_of(env, stream, named[env]) for env, stream in streams.items()]
+    groups: dict[str, dict[str, NodeStream]] = {}
+    for node in nodes:
+        if node.is_replicated:
+            groups.setdefault(node.group_key, {})[node.env] = streams[node.env]
+    return GroupComparison(nodes, [pair for group in groups.values() for pair in compare_group(group)])
+
+
+def _parts(fleet: Iterable[EnvironmentListing], backend: FleetBackend) -> list[list[LogPart]]:
     listed = [one for one in fleet if one.files is not None]
-    return pack([parts_of(one.member.env, one.files) for one in listed if one.files is not None], LEAST_TASK_BYTES)
-
-
-def parallel(session: Session, tasks: Sequence[Any]) -> RDD[Any]:
-    """One partition for each task."""
-    return session.context.parallelize(tasks, max(1, len(tasks)))
+    return pack([parts_of(one.member.env, one.files) for one in listed if one.files is not None], backend.task_bytes)
 
 
 def _collect_task(tally: Tally, parts: list[LogPart]) -> Iterator[tuple[str, int, Facts]]:
@@ -104,7 +128,7 @@ def _collect_task(tally: Tally, parts: list[LogPart]) -> Iterator[tuple[str, int
         yield part.env, part.files[0].number, facts
 
 
-def _stream_task(parts: list[LogPart]) -> Iterator[tuple[str, NodeStream]]:
+def _stream_task(_: Tally, parts: list[LogPart]) -> Iterator[tuple[str, NodeStream]]:
     settle_worker()
     for part in parts:
         yield part.env, collect_stream(part)

@@ -1,4 +1,4 @@
-"""The salvage code that runs on executors: functions over Arrow batches, for ``mapInArrow``."""
+"""The salvage code that runs in tasks: rows of a source; on Spark in Arrow batches, for ``mapInArrow``."""
 
 from __future__ import annotations
 
@@ -33,17 +33,16 @@ def source_task(sources: Sequence[SalvageSource], decode: str | None, ids: Itera
     schema = arrow(ROWS)
     for batch in ids:
         for number in batch.column(0).to_pylist():
-            source = sources[number]
-            done = Salvage([source])
-            decoding = None if decode is None else decoding_of_source(source, decode)
-            rows = (
-                (
-                    *_row(source.name, done.databases[one.database], one),
-                    *_meaning(decoding, done.databases[one.database], one),
-                )
-                for one in done.rows()
-            )
-            yield from batches(rows, schema)
+            yield from batches(source_rows(sources[number], decode), schema)
+
+
+def source_rows(source: SalvageSource, decode: str | None) -> Iterator[tuple[Any, ...]]:
+    """The rows of one source: values in the order of ``ROWS``."""
+    done = Salvage([source])
+    decoding = None if decode is None else decoding_of_source(source, decode)
+    for one in done.rows():
+        database = done.databases[one.database]
+        yield (*_row(source.name, database, one), *_meaning(decoding, database, one))
 
 
 def _meaning(decoding: DecodingPlan | None, database: SalvagedDatabase, one: Salvaged) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""Verifies a fleet in two jobs without a shuffle, which would cost a small fleet a second.
+"""Verifies a fleet in two jobs without a shuffle, which would cost a small fleet on Spark a second.
 
 1. Files. Checks that read every byte of a log work file by file (``engine.verify.log.check_one``), so files are divided
    among tasks: a large environment keeps as many cores busy as many small ones. On a cluster with more cores than
@@ -6,7 +6,7 @@
    walks over every n-th branch of its trees and reads the records below these branches.
 2. Environments. A task takes the results for all files of some environments, in order, checks that the files fit
    together, reads their rollback periods, and checks the part of their trees that no other task has read, if requested.
-   In local mode with fewer environments than cores, each task uses several cores for the trees of its environment,
+   On one machine with fewer environments than cores, each task uses several cores for the trees of its environment,
    which is then recovered once.
 
 Example: one environment of 1 GB on eight executors with a core each has 16 tasks of files and 16 shares of its trees.
@@ -21,10 +21,9 @@ from typing import Final
 from engine.events import SILENT, Listener
 from engine.log.files import LogFiles
 from engine.pipeline.failures import explained
-from engine.pipeline.fleet.jobs import UNCHANGED, parallel
+from engine.pipeline.fleet.backends import UNCHANGED, FleetBackend
 from engine.pipeline.fleet.verify_tasks import EnvironmentVerdict, NumberedPart, TreeShare, WholeLog, check_parts, judge
-from engine.pipeline.inventory import LEAST_TASK_BYTES, EnvironmentListing, pack, parts_of
-from engine.pipeline.session import Session
+from engine.pipeline.inventory import EnvironmentListing, pack, parts_of
 from engine.verify import trees
 from engine.verify.environment import files_to_read
 from engine.verify.tree import ShareOfTrees
@@ -36,14 +35,15 @@ LEAST_SHARE_BYTES: Final = 64 << 20
 
 
 def verify_fleet(
-    session: Session, fleet: Sequence[EnvironmentListing], levels: Sequence[str], listener: Listener = SILENT
+    backend: FleetBackend, fleet: Sequence[EnvironmentListing], levels: Sequence[str], listener: Listener = SILENT
 ) -> list[EnvironmentVerdict]:
     """Check every environment.
 
     Arguments:
-        session, listener: Spark, and the listener that receives progress of the step ``verify``.
+        backend: where the tasks run.
         fleet: the environments.
         levels: of ``engine.verify.environment.LEVELS``.
+        listener: receives progress of the step ``verify``.
 
     Returns:
         The findings, in the order of ``fleet``.
@@ -53,29 +53,28 @@ def verify_fleet(
     """
     known = [(one.member.env, one.files) for one in fleet if one.files is not None]
     numbers = {env: number for number, (env, _) in enumerate(known)}
-    packed = pack([parts_of(env, files_to_read(files, levels)) for env, files in known], LEAST_TASK_BYTES)
+    packed = pack([parts_of(env, files_to_read(files, levels)) for env, files in known], backend.task_bytes)
     work: list[list[NumberedPart | TreeShare]] = [
         [NumberedPart(numbers[part.env], part) for part in task] for task in packed
     ]
-    shares = tree_shares(known, 1 if session.local else session.cores) if set(levels) & set(trees.LEVELS) else []
-    tally = session.tally()
-    # Shares of trees take longest.
-    tasks = parallel(session, [*([share] for share in shares), *work])
-    parts = tasks.flatMap(partial(check_parts, tally, tuple(levels)))
+    cores, alone = backend.cores, backend.on_this_machine
+    shares = tree_shares(known, 1 if alone else cores) if set(levels) & set(trees.LEVELS) else []
     # On a cluster a task has one core.
-    jobs = max(session.cores // max(len(known), 1), 1) if session.local else 1
+    jobs = max(cores // max(len(known), 1), 1) if alone else 1
     with explained("the verification failed", consequence=UNCHANGED):
         whole = [WholeLog(env, files, [], []) for env, files in known]
-        for number, result in session.run(parts.collect, "verify", listener, tally):
+        # Shares of trees take longest, so they are first.
+        tasks = [*([share] for share in shares), *work]
+        for number, result in backend.results(partial(check_parts, tuple(levels)), tasks, "verify", listener):
             if isinstance(result, ShareOfTrees):
                 whole[number].shares.append(result)
             else:
                 whole[number].checked.append(result)
         # Judging a log takes a few milliseconds; walking over trees takes time for every record.
-        together = 1 if set(levels) & set(trees.LEVELS) else len(whole) // (_SHARES * session.cores) + 1
-        judging = parallel(session, [whole[at : at + together] for at in range(0, len(whole), together)])
-        judged = judging.flatMap(partial(judge, tuple(levels), jobs))
-        verdicts = {one.env: one for one in session.run(judged.collect, "verify", listener, tally)}
+        together = 1 if set(levels) & set(trees.LEVELS) else len(whole) // (_SHARES * cores) + 1
+        judging = [whole[at : at + together] for at in range(0, len(whole), together)]
+        judged = backend.results(partial(judge, tuple(levels), jobs), judging, "judge", listener)
+        verdicts = {one.env: one for one in judged}
     return [verdicts.get(one.member.env) or EnvironmentVerdict(one.member.env, None, one.error) for one in fleet]
 
 

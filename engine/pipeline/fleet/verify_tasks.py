@@ -58,7 +58,7 @@ class EnvironmentVerdict(NamedTuple):
 
 
 def check_parts(
-    tally: Tally, levels: tuple[str, ...], parts: Sequence[NumberedPart | TreeShare]
+    levels: tuple[str, ...], tally: Tally, parts: Sequence[NumberedPart | TreeShare]
 ) -> Iterator[tuple[int, Checked | ShareOfTrees]]:
     """Check each file and each share of trees separately; return each result with the number of its environment."""
     settle_worker()
@@ -95,7 +95,7 @@ def _walk(levels: tuple[str, ...], part: TreeShare) -> Iterator[tuple[int, Share
         yield part.environment, found
 
 
-def judge(levels: tuple[str, ...], jobs: int, logs: Sequence[WholeLog]) -> Iterator[EnvironmentVerdict]:
+def judge(levels: tuple[str, ...], jobs: int, _: Tally, logs: Sequence[WholeLog]) -> Iterator[EnvironmentVerdict]:
     """Check that the files of each log fit together; if requested check its trees, in several processes."""
     # This import loads all of recovery; by now every file has been checked.
     from engine.verify.environment import verify_environment

@@ -1,4 +1,4 @@
-"""``jetool fleet``: process many environments in one Spark job."""
+"""``jetool fleet``: process many environments in one job, on Spark or on this machine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jetool.frame.groups import group
 
 fleet = group(
     "fleet",
-    help="Many environments in one Spark job: reports, comparison of nodes, checks, salvage.",
+    help="Many environments in one job, on Spark or this machine: reports, comparison of nodes, checks, salvage.",
     examples=(
         ("What state is every environment in, as a page", "jetool fleet report '/data/*/je' --html fleet.html"),
         ("Which node is newest", "jetool fleet compare /data/node1 /data/node2 /data/node3"),

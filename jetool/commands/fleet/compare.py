@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jetool.commands.fleet.selection import FLEET_EXITS, choose, environments
+from jetool.commands.fleet.selection import FLEET_EXITS, backend, choose, environments
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command
 from jetool.frame.options import Run
@@ -30,7 +30,7 @@ def _outputs() -> Outputs:
     },
 )
 @environments
-def compare(run: Run, paths: tuple[str, ...], inventory: str | None) -> int:
+def compare(run: Run, paths: tuple[str, ...], engine: str, inventory: str | None) -> int:
     """Compare the nodes of replication groups: where each pair was last identical, and what each has after that.
 
     Nodes are ranked as JE's elections rank them: by the durable VLSN, then by the last VLSN; equal nodes share a rank.
@@ -42,11 +42,10 @@ def compare(run: Run, paths: tuple[str, ...], inventory: str | None) -> int:
     from engine.pipeline.inventory import short_names
     from engine.vlsn.compare import IDENTICAL, IN_STEP
     from jetool.commands.fleet.rows import FleetComparison, node_pair, ranked_node
-    from jetool.frame.spark_session import session
 
     chosen = choose(run, paths, inventory)
-    with session(run, quick=True) as spark:
-        found = compare_fleet(spark, chosen, run.listener)
+    with backend(run, chosen, engine) as tasks:
+        found = compare_fleet(tasks, chosen, run.listener)
     # Formats for programs use directories, which are unambiguous; text uses short names.
     full = run.out.format != "text"
     names = {one.member.env: one.member.env for one in chosen} if full else short_names(one.member for one in chosen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from jetool.commands.fleet.selection import FLEET_EXITS, choose, environments
+from jetool.commands.fleet.selection import FLEET_EXITS, backend, choose, environments
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command
 from jetool.frame.options import Run
@@ -38,7 +38,9 @@ def _outputs() -> Outputs:
 @environments
 @click.option("--html", type=click.Path(), metavar="FILE", help="Write a page with maps and charts; one file.")
 @click.option("--parquet", type=click.Path(), metavar="DIR", help="Write the report as a Parquet dataset.")
-def report(run: Run, paths: tuple[str, ...], inventory: str | None, html: str | None, parquet: str | None) -> int:
+def report(
+    run: Run, paths: tuple[str, ...], engine: str, inventory: str | None, html: str | None, parquet: str | None
+) -> int:
     """Report on every environment: entries and bytes by type, garbage, checkpoints and what recovery would read, open
     and rolled-back transactions, rollback periods, VLSNs, the last commit, damage.
 
@@ -49,17 +51,17 @@ def report(run: Run, paths: tuple[str, ...], inventory: str | None, html: str | 
     """
     from engine.pipeline.fleet.jobs import report_fleet
     from engine.pipeline.fleet.profile import worst_first
-    from engine.pipeline.tables import require_new
+    from engine.pipeline.tables import require_new, require_parquet
     from jetool.commands.fleet.report_output import page_file, print_report, write_dataset, write_page
-    from jetool.frame.spark_session import session
 
     if parquet is not None:
         # Refuse an existing target now, not after hours of reading.
         require_new(parquet)
+        require_parquet()
     chosen = choose(run, paths, inventory)
     with page_file(run, html) as target:
-        with session(run, quick=True) as spark:
-            profiles = worst_first(report_fleet(spark, chosen, run.listener))
+        with backend(run, chosen, engine) as tasks:
+            profiles = worst_first(report_fleet(tasks, chosen, run.listener))
         if target is not None:
             write_page(target, profiles)
     if parquet is not None:

@@ -8,7 +8,7 @@ from typing import Annotated, Final, NamedTuple
 import click
 
 from engine.fields import Choices, FieldName, Int, Text, record
-from jetool.commands.fleet.selection import FLEET_EXITS, choose, environments
+from jetool.commands.fleet.selection import FLEET_EXITS, backend, choose, environments
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command
 from jetool.frame.decode_option import decode_option
@@ -68,7 +68,9 @@ class FleetSalvage(NamedTuple):
 @out_option("A new directory for the result.")
 @click.option("--as", "kind", type=click.Choice(FORMS), default="parquet", help="The format.  [default: parquet]")
 @decode_option
-def salvage(run: Run, paths: tuple[str, ...], inventory: str | None, to: str, kind: str, decode: str | None) -> int:
+def salvage(
+    run: Run, paths: tuple[str, ...], engine: str, inventory: str | None, to: str, kind: str, decode: str | None
+) -> int:
     """Write the newest committed version of every record of damaged environments, and list what is lost.
 
     If an environment recovers and all its records can be read, the records are those of recovery. Otherwise they are
@@ -81,13 +83,14 @@ def salvage(run: Run, paths: tuple[str, ...], inventory: str | None, to: str, ki
     salvage.
     """
     from engine.pipeline.fleet.salvage import salvage_fleet
-    from engine.pipeline.tables import require_new
-    from jetool.frame.spark_session import session
+    from engine.pipeline.tables import require_new, require_parquet
 
     require_new(to)
+    if kind == FORMS[0]:
+        require_parquet("take another format: --as json")
     chosen = choose(run, paths, inventory)
-    with session(run) as spark:
-        done = salvage_fleet(spark, chosen, to, kind, run.listener, decode)
+    with backend(run, chosen, engine, quick=False) as tasks:
+        done = salvage_fleet(tasks, chosen, to, kind, run.listener, decode)
     sources = []
     for one in done.health:
         source, count = done.records.get(one.env, (None, 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from jetool.commands.fleet.selection import FLEET_EXITS, choose, environments
+from jetool.commands.fleet.selection import FLEET_EXITS, backend, choose, environments
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command
 from jetool.frame.options import Run
@@ -37,7 +37,9 @@ def _outputs() -> Outputs:
 @click.option("--quick", is_flag=True, help="Check only the last file of each log.")
 @click.option("--full", is_flag=True, help="Also check trees, references and records.")
 @click.option("--strict", is_flag=True, help="Exit 8 if there are only warnings.")
-def verify(run: Run, paths: tuple[str, ...], inventory: str | None, quick: bool, full: bool, strict: bool) -> int:
+def verify(
+    run: Run, paths: tuple[str, ...], engine: str, inventory: str | None, quick: bool, full: bool, strict: bool
+) -> int:
     """Check every environment as jetool verify does, and print the findings of all.
 
     Without an option the whole log of each is read. Files are divided among all cores, even those of one large
@@ -47,11 +49,10 @@ def verify(run: Run, paths: tuple[str, ...], inventory: str | None, quick: bool,
     from engine.pipeline.fleet.verify import verify_fleet
     from engine.verify import environment as levels
     from jetool.commands.fleet.verify_output import print_findings
-    from jetool.frame.spark_session import session
 
     wanted = levels.LEVELS if full else levels.QUICK if quick else levels.DEFAULT
     chosen = choose(run, paths, inventory)
-    with session(run, quick=True) as spark:
-        found = verify_fleet(spark, chosen, wanted, run.listener)
+    with backend(run, chosen, engine) as tasks:
+        found = verify_fleet(tasks, chosen, wanted, run.listener)
         # Print before Spark shuts down, so that the reader need not wait for it.
         return print_findings(run, found, strict=strict)
