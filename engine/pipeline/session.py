@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 _OLDEST: Final = (4, 3)
+_START: Final = "start spark"
+_STOP: Final = "stop spark"
 _STOP_WAIT_S: Final = 20
 # The JVM writes its archive of classes when it ends.
 _WRITE_WAIT_S: Final = 120
@@ -126,15 +128,17 @@ def open_session(wanted: SparkSettings, listener: Listener = SILENT) -> Iterator
 
     Arguments:
         wanted: master, settings, cores.
-        listener: receives progress of the step ``start spark``.
+        listener: receives progress of the steps ``start spark`` and ``stop spark``.
 
     Raises:
         UnsupportedError: pyspark or Java is missing or too old.
         UsageError: Spark does not accept the master or a setting.
         JobError: Spark did not start.
     """
-    _require_pyspark()
-    from pyspark import SparkContext
+    with job_run.waiting(_START, listener):
+        # Loading pyspark alone may take a second.
+        _require_pyspark()
+        from pyspark import SparkContext
 
     # ``getOrCreate`` would make a missing session with other settings.
     active = SparkContext._active_spark_context
@@ -144,17 +148,19 @@ def open_session(wanted: SparkSettings, listener: Listener = SILENT) -> Iterator
         return
     scratch = Scratch()
     try:
-        with job_run.waiting("start spark", listener):
+        with job_run.waiting(_START, listener):
             started = _start(wanted, scratch.path)
         archive = started.archive
         try:
             yield Session(started.context)
         except BaseException:
-            _stop(started.context, _given_up_s(archive))
+            with job_run.waiting(_STOP, listener):
+                _stop(started.context, _given_up_s(archive))
             archive.drop()
             raise
         if not archive.is_written:
-            _stop(started.context, _STOP_WAIT_S)
+            with job_run.waiting(_STOP, listener):
+                _stop(started.context, _STOP_WAIT_S)
             return
         with job_run.waiting("make later starts faster", listener):
             ended_well = _stop(started.context, _WRITE_WAIT_S)

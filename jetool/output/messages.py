@@ -319,13 +319,16 @@ class Bar:
 
 def _new_bar() -> Progress:
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
     columns = (
+        # Moves with every step, also where nothing new is done; ASCII, for any terminal.
+        SpinnerColumn("line"),
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.fields[percent]}"),
         TextColumn("{task.fields[records]}"),
+        TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
     # Use no refresh thread, because a fork would copy it in an unknown state.

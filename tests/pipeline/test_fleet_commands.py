@@ -19,6 +19,7 @@ from engine.verify.environment import DEFAULT, LEVELS, QUICK, verify_environment
 from tests.support.corpus import copy
 from tests.support.environments.frontends import rolled, write_frontend
 from tests.support.harness import assert_valid, run
+from tests.support.tools import needs
 
 
 @pytest.fixture
@@ -26,7 +27,8 @@ def fixtures(corpus: Path) -> Path:
     return corpus / "je/je-18.3.20"
 
 
-def test_report_in_every_format(session: Session, fixtures: Path, tmp_path: Path) -> None:
+def test_report_in_every_format(fixtures: Path, tmp_path: Path) -> None:
+    needs("Spark")
     words: list[str | Path] = ["fleet", "report", fixtures / "txn-closed/env", f"{fixtures}/ha-rollback/node?/env"]
     text = run(*words, "--html", tmp_path / "fleet.html", "--parquet", tmp_path / "dataset")
     assert text.code == 0
@@ -52,7 +54,8 @@ def test_report_in_every_format(session: Session, fixtures: Path, tmp_path: Path
     assert run(*words, "--format", "csv", "--fields", "state,entries").text.splitlines()[1] == "clean,558"
 
 
-def test_the_dataset_is_what_the_report_says(session: Session, fixtures: Path, tmp_path: Path) -> None:
+def test_the_dataset_is_what_the_report_says(fixtures: Path, tmp_path: Path) -> None:
+    needs("Spark")
     words: list[str | Path] = [
         "fleet",
         "report",
@@ -61,21 +64,22 @@ def test_the_dataset_is_what_the_report_says(session: Session, fixtures: Path, t
     ]
     done = run(*words, "--parquet", tmp_path / "d", "--json")
     assert done.code == 1
+    import pyarrow.parquet as pq
+
     records = {record["environment"]: record for record in done.json()["records"]}
-    spark = session.spark
-    for row in spark.read.parquet(str(tmp_path / "d/environments.parquet")).toArrow().to_pylist():
+    for row in pq.read_table(tmp_path / "d/environments.parquet").to_pylist():
         record = records[row["environment"]]
         for name in ("state", "entries", "bytes", "last_vlsn", "damage_count", "open_txns", "end_of_log", "group"):
             assert row[name] == record[name], name
     for table in ("types", "checkpoints", "rollbacks", "damages"):
-        count = spark.read.parquet(str(tmp_path / f"d/{table}.parquet")).count()
+        count = pq.read_metadata(tmp_path / f"d/{table}.parquet").num_rows
         assert count == sum(len(record[table]) for record in records.values())
     again = run(*words, "--parquet", tmp_path / "d")
     assert again.code == 3
     assert "not empty" in again.err
 
 
-def test_damage_and_what_cannot_be_read(session: Session, fixtures: Path, tmp_path: Path) -> None:
+def test_damage_and_what_cannot_be_read(fixtures: Path, tmp_path: Path) -> None:
     damaged = run("fleet", "report", fixtures / "corrupt-middle/env", fixtures / "torn-cut-mid/env")
     assert damaged.code == 1
     assert "warning: 1 place of damage" in damaged.err
@@ -93,7 +97,7 @@ def test_damage_and_what_cannot_be_read(session: Session, fixtures: Path, tmp_pa
     assert run("fleet", "report", "--inventory", tmp_path / "none.txt").code == 4
 
 
-def test_an_inventory_names_and_groups(session: Session, fixtures: Path, tmp_path: Path) -> None:
+def test_an_inventory_names_and_groups(fixtures: Path, tmp_path: Path) -> None:
     lines = [
         json.dumps(
             {"env": str(fixtures / f"ha-rollback-begun/node{number}/env"), "name": f"fe{number}", "group": "prod"}
@@ -108,7 +112,7 @@ def test_an_inventory_names_and_groups(session: Session, fixtures: Path, tmp_pat
     assert ["fe1", "fe2", "behind", "129", "0", "0", "51", "9"] in rows
 
 
-def test_compare_for_programs(session: Session, fixtures: Path) -> None:
+def test_compare_for_programs(fixtures: Path) -> None:
     same = run("fleet", "compare", f"{fixtures}/ha-rollback/node?/env", fixtures / "empty/env", "--json")
     assert same.code == 0
     assert_valid("fleet compare", same.out)
@@ -119,7 +123,7 @@ def test_compare_for_programs(session: Session, fixtures: Path) -> None:
     assert len(found["pairs"]) == 3
 
 
-def test_verify_says_where(session: Session, fixtures: Path, tmp_path: Path) -> None:
+def test_verify_says_where(fixtures: Path, tmp_path: Path) -> None:
     done = run("fleet", "verify", fixtures / "corrupt-middle/env", fixtures / "txn-closed/env", "--json")
     assert done.code == 1
     assert_valid("fleet verify", done.out)
@@ -183,7 +187,7 @@ def test_the_trees_of_one_environment_are_several_tasks_on_a_cluster(
     assert cut([(str(number), list_log_files(DiskStorage(str(env)))) for number in range(8)]) == []
 
 
-def test_the_journals_of_frontends_are_in_the_report(session: Session, tmp_path: Path) -> None:
+def test_the_journals_of_frontends_are_in_the_report(tmp_path: Path) -> None:
     for node, last in (("a", 40), ("b", 30)):
         (tmp_path / node).mkdir()
         # A copy that was made without its group shows them too.

@@ -14,11 +14,11 @@ from engine.format.lsn import file_of, offset_of
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.scan import scan_log
-from engine.pipeline.session import Session
 from engine.storage.disk import DiskStorage
 from tests.support.corpus import copy
 from tests.support.environments.frontends import write_cut_frontend
 from tests.support.harness import assert_valid, run
+from tests.support.tools import needs
 
 Records = dict[tuple[str, bytes, bytes], None]
 
@@ -33,12 +33,17 @@ def records_of(env: Path) -> Records:
         return found
 
 
-def salvaged(session: Session, to: Path, *envs: Path | str, code: int) -> tuple[dict[str, Any], Records, list[Any]]:
+def salvaged(to: Path, *envs: Path | str, code: int) -> tuple[dict[str, Any], Records, list[Any]]:
+    needs("Spark")
+    import pyarrow.parquet as pq
+
     done = run("fleet", "salvage", *envs, "--to", to, "--json")
     assert done.code == code, done.err
     assert_valid("fleet salvage", done.out)
-    rows = session.spark.read.parquet(str(to / "records")).toArrow().to_pylist()
-    lost = session.spark.read.parquet(str(to / "lost")).toArrow().to_pylist()
+    rows, lost = (
+        [row for path in sorted((to / name).glob("part-*")) for row in pq.read_table(path).to_pylist()]
+        for name in ("records", "lost")
+    )
     result = done.json()
     assert result["records"] == len(rows)
     assert result["lost"] == len(lost)
@@ -68,16 +73,16 @@ def entries(env: Path) -> list[LogEntry]:
     return list(scan_log(storage, list_log_files(storage), marker=True).good_entries())
 
 
-def test_sound_environments_give_what_recovery_gives(session: Session, fixtures: Path, tmp_path: Path) -> None:
+def test_sound_environments_give_what_recovery_gives(fixtures: Path, tmp_path: Path) -> None:
     names = ("txn-crash", "dups", "torn-cut-mid")
     for name in names:
-        result, found, lost = salvaged(session, tmp_path / name, fixtures / name / "env", code=0)
+        result, found, lost = salvaged(tmp_path / name, fixtures / name / "env", code=0)
         assert found == records_of(fixtures / name / "env"), name
         assert not lost
         assert result["sources"][0]["from"] == "tree"
 
 
-def test_what_records_mean_stands_beside_them(session: Session, tmp_path: Path) -> None:
+def test_what_records_mean_stands_beside_them(tmp_path: Path) -> None:
     env = tmp_path / "env"
     env.mkdir()
     write_cut_frontend(env)
@@ -94,9 +99,9 @@ def test_what_records_mean_stands_beside_them(session: Session, tmp_path: Path) 
     }
 
 
-def test_commits_behind_damage_are_saved(session: Session, fixtures: Path, tmp_path: Path) -> None:
+def test_commits_behind_damage_are_saved(fixtures: Path, tmp_path: Path) -> None:
     """The base without damage has one record that the damaged log cannot have."""
-    _, found, _ = salvaged(session, tmp_path / "s", fixtures / "corrupt-middle/env", code=6)
+    _, found, _ = salvaged(tmp_path / "s", fixtures / "corrupt-middle/env", code=6)
     whole = records_of(fixtures / "torn-base/env")
     recovered = records_of(fixtures / "corrupt-middle/env")
     assert len(found) == 339
@@ -106,9 +111,9 @@ def test_commits_behind_damage_are_saved(session: Session, fixtures: Path, tmp_p
 
 
 @pytest.mark.parametrize("name", ["corrupt-older-file", "missing-file"])
-def test_logs_that_je_refuses(session: Session, fixtures: Path, tmp_path: Path, name: str) -> None:
+def test_logs_that_je_refuses(fixtures: Path, tmp_path: Path, name: str) -> None:
     """What is found was committed; what is missing lies in the damage."""
-    result, found, _ = salvaged(session, tmp_path / "s", fixtures / name / "env", code=6)
+    result, found, _ = salvaged(tmp_path / "s", fixtures / name / "env", code=6)
     whole = records_of(fixtures / "torn-base/env")
     assert result["sources"][0]["from"] == "log"
     kept = set(found) & set(whole)
@@ -117,7 +122,7 @@ def test_logs_that_je_refuses(session: Session, fixtures: Path, tmp_path: Path, 
     assert len(set(found) - set(whole)) <= (1 if name == "corrupt-older-file" else 30)
 
 
-def test_a_lost_record_is_named_and_an_older_one_stands_in(session: Session, tmp_path: Path) -> None:
+def test_a_lost_record_is_named_and_an_older_one_stands_in(tmp_path: Path) -> None:
     env = tmp_path / "env"
     env.mkdir()
     with Environment(str(env), EnvironmentConfig(create=True)) as opened, opened.create_database("d") as db:
@@ -136,14 +141,14 @@ def test_a_lost_record_is_named_and_an_older_one_stands_in(session: Session, tmp
     for item in entries(env):
         if item.type_name in ("UPD_LN_TX", "INS_LN_TX") and (b"new " in item.body or b"only " in item.body):
             flip(env, item.lsn)
-    result, found, lost = salvaged(session, tmp_path / "s", env, code=6)
+    result, found, lost = salvaged(tmp_path / "s", env, code=6)
     assert {key: data[:4] for _, key, data in found} == {b"a": b"old ", b"b": b"old ", b"z": b"behi"}
     assert {row["key"]: row["stood_in"] for row in lost} == {b"b": True, b"d": False}
     assert result["stood_in"] == 1
     assert {row["reason"] for row in lost} == {"the newest version cannot be read"}
 
 
-def test_what_did_not_commit_is_not_saved(session: Session, tmp_path: Path) -> None:
+def test_what_did_not_commit_is_not_saved(tmp_path: Path) -> None:
     env = tmp_path / "env"
     env.mkdir()
     opened = Environment(str(env), EnvironmentConfig(create=True))
@@ -161,26 +166,26 @@ def test_what_did_not_commit_is_not_saved(session: Session, tmp_path: Path) -> N
     opened.sync()
     opened.engine.crash()
     flip(env, next(item.lsn for item in entries(env) if b"damaged" in item.body))
-    _, found, _ = salvaged(session, tmp_path / "s", env, code=6)
+    _, found, _ = salvaged(tmp_path / "s", env, code=6)
     assert {key for _, key, _ in found} == {b"kept", b"last"}
 
 
-def test_a_node_has_what_another_lost(session: Session, fixtures: Path, tmp_path: Path) -> None:
+def test_a_node_has_what_another_lost(fixtures: Path, tmp_path: Path) -> None:
     """Two damaged nodes of a group, and one that recovers: together they are whole."""
     whole = records_of(fixtures / "ha-rollback/node3/env")
     nodes = [copied(fixtures / f"ha-rollback/node{number}/env", tmp_path / f"node{number}") for number in (1, 2, 3)]
     for number, node in enumerate(nodes[:2]):
         lns = [item for item in entries(node) if item.type_name == "INS_LN_TX" and item.vlsn > 0 and not item.invisible]
         flip(node, lns[60 + number].lsn)
-    result, found, _ = salvaged(session, tmp_path / "s", *nodes, code=6)
+    result, found, _ = salvaged(tmp_path / "s", *nodes, code=6)
     assert found == whole
     assert {source["from"] for source in result["sources"]} == {"tree", None}
     # Without the sound one, each of the damaged ones has what the other lost.
-    _, found, _ = salvaged(session, tmp_path / "t", *nodes[:2], code=6)
+    _, found, _ = salvaged(tmp_path / "t", *nodes[:2], code=6)
     assert found == whole
 
 
-def test_other_formats_and_refusals(session: Session, fixtures: Path, tmp_path: Path) -> None:
+def test_other_formats_and_refusals(fixtures: Path, tmp_path: Path) -> None:
     done = run("fleet", "salvage", fixtures / "corrupt-middle/env", "--to", tmp_path / "s", "--as", "json")
     assert done.code == 6
     lines = [line for path in (tmp_path / "s/records").glob("part-*") for line in path.read_text().splitlines()]
@@ -200,7 +205,7 @@ def lines(paths: Iterable[Path]) -> list[dict[str, Any]]:
     return [json.loads(line) for path in paths for line in path.read_text().splitlines()]
 
 
-def test_both_commands_save_the_same(session: Session, fixtures: Path, tmp_path: Path) -> None:
+def test_both_commands_save_the_same(fixtures: Path, tmp_path: Path) -> None:
     """Record for record, and what is lost and in doubt key for key."""
     envs = [copied(fixtures / name / "env", tmp_path / name.replace("/", "-")) for name in CORPUS]
     done = run("fleet", "salvage", *envs, "--to", tmp_path / "fleet", "--as", "json", "--json")

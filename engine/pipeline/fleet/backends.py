@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from engine.errors import JobError
 from engine.events import Listener, counted
 from engine.pipeline.inventory import LEAST_TASK_BYTES, EnvironmentListing
+from engine.pipeline.job_run import waiting
 from engine.workers.process import MOST_NUMBERS, WorkerProcess, WorkQueue, can_fork, readable
 
 if TYPE_CHECKING:
@@ -82,9 +83,10 @@ class SparkFleet:
         self, work: TaskWork[Task, Result], tasks: Sequence[Task], step: str, listener: Listener
     ) -> list[Result]:
         """The results of all tasks: one partition for each."""
-        tally = self.session.tally()
-        parts = self.session.context.parallelize(tasks, max(1, len(tasks)))
-        found: list[Result] = self.session.run(parts.flatMap(partial(work, tally)).collect, step, listener, tally)
+        with waiting(step, listener):
+            tally = self.session.tally()
+            parts = self.session.context.parallelize(tasks, max(1, len(tasks))).flatMap(partial(work, tally))
+        found: list[Result] = self.session.run(parts.collect, step, listener, tally)
         return found
 
 
