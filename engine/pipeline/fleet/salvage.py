@@ -22,7 +22,7 @@ from engine.pipeline.fleet.salvage_files import (
     DATASETS,
     LOST_REASON,
     SHOWN,
-    Counted,
+    RowCount,
     SalvageOutput,
     finish,
     write_source,
@@ -127,7 +127,7 @@ def salvage_fleet(
 
 def _written_here(
     backend: FleetBackend, sources: Sequence[SalvageSource], output: SalvageOutput, listener: Listener
-) -> Iterable[Counted]:
+) -> Iterable[RowCount]:
     """Write the datasets, a part of each for every source; the counts of their rows."""
     counted = backend.results(partial(write_source, output), list(enumerate(sources)), "salvage", listener)
     finish(output)
@@ -136,7 +136,7 @@ def _written_here(
 
 def _written_by_spark(
     session: Session, sources: Sequence[SalvageSource], output: SalvageOutput, listener: Listener
-) -> Iterable[Counted]:
+) -> Iterable[RowCount]:
     """Let Spark write the datasets; the counts of their rows."""
     from pyspark.sql import functions as f
 
@@ -152,13 +152,13 @@ def _written_by_spark(
                 chosen = chosen.withColumn("reason", f.lit(LOST_REASON))
             session.run(partial(_save, chosen, f"{output.directory}/{name}", output.form), "salvage", listener)
         counts = rows.groupBy("kind", "environment", "from", "stood_in", "confirmed").count()
-        return [Counted(*row) for row in session.run(counts.collect, "count", listener)]
+        return [RowCount(*row) for row in session.run(counts.collect, "count", listener)]
     finally:
         # Persisted frames outlive the job unless they are released.
         rows.unpersist()
 
 
-def _report(health: list[Health], counted: Iterable[Counted]) -> SalvageReport:
+def _report(health: list[Health], counted: Iterable[RowCount]) -> SalvageReport:
     """The report, from the counts of rows."""
     records: dict[str, tuple[str, int]] = {}
     sums = dict.fromkeys((LOST, DOUBT, ORPHAN), 0)

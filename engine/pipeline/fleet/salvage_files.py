@@ -47,7 +47,7 @@ class SalvageOutput(NamedTuple):
     Attributes:
         directory: where the datasets are written.
         form: ``parquet``, ``json`` or ``csv``.
-        shown: columns, of which each dataset leaves out those without a meaning for it.
+        shown: columns; each dataset leaves out those without a meaning for it.
         decode: the decoder; None for none.
     """
 
@@ -57,7 +57,7 @@ class SalvageOutput(NamedTuple):
     decode: str | None
 
 
-class Counted(NamedTuple):
+class RowCount(NamedTuple):
     """A number of rows of one kind."""
 
     kind: str
@@ -78,7 +78,7 @@ class _Part(Protocol):
         """Complete the file."""
 
 
-def write_source(output: SalvageOutput, tally: Tally, numbered: tuple[int, SalvageSource]) -> Iterator[Counted]:
+def write_source(output: SalvageOutput, tally: Tally, numbered: tuple[int, SalvageSource]) -> Iterator[RowCount]:
     """Salvage a source and write its part of every dataset; runs in a task. Gives the counts of its rows."""
     settle_worker()
     number, source = numbered
@@ -100,7 +100,7 @@ def write_source(output: SalvageOutput, tally: Tally, numbered: tuple[int, Salva
                 parts[kind].write(chosen)
             tally.add(len(rows))
     for key, count in counts.items():
-        yield Counted(*key, count)
+        yield RowCount(*key, count)
 
 
 def finish(output: SalvageOutput) -> None:
