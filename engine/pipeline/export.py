@@ -19,6 +19,7 @@ from engine.events import SILENT, Listener
 from engine.inspect.key_formats import show
 from engine.pipeline.decoded_columns import DECODED_COLUMNS
 from engine.pipeline.failures import explained
+from engine.pipeline.job_run import waiting
 from engine.pipeline.sources import register_sources
 from engine.pipeline.tables import new_directory
 
@@ -32,6 +33,7 @@ _TEXT_FORMS: Final = ("csv", "json")
 _RAW: Final = "hex"
 # Spark insists on creating the directory that it writes to.
 _DATA: Final = "data"
+_STEP: Final = "export"
 _OPTIONS: Final[dict[str, dict[str, str]]] = {"csv": {"header": "true", "escape": '"'}}
 
 
@@ -129,13 +131,14 @@ def _write(
 ) -> int:
     from pyspark.sql import Observation, functions
 
-    frame = _shown(read(), form, columns, decoded=decode is not None)
-    # Counted while writing: a separate count would recover the environment again in every task.
-    seen = Observation("export")
-    write = frame.observe(seen, functions.count(functions.lit(1)).alias("records")).write.options(
-        **_OPTIONS.get(form, {})
-    )
-    session.run(lambda: write.format(form).save(to), "export", listener)
+    with waiting(_STEP, listener):
+        frame = _shown(read(), form, columns, decoded=decode is not None)
+        # Counted while writing: a separate count would recover the environment again in every task.
+        seen = Observation("export")
+        write = frame.observe(seen, functions.count(functions.lit(1)).alias("records")).write.options(
+            **_OPTIONS.get(form, {})
+        )
+    session.run(lambda: write.format(form).save(to), _STEP, listener)
     return int(seen.get["records"])
 
 

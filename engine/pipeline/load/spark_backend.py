@@ -19,7 +19,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from engine.events import Listener
-from engine.pipeline.job_run import Tally
+from engine.pipeline.job_run import Tally, waiting
 from engine.pipeline.load.input import endings, sorted_runs, sources, splits
 from engine.pipeline.load.input.recipe import TABLE, Recipe
 from engine.pipeline.load.input.sorted_runs import PartRead
@@ -81,18 +81,20 @@ class SparkBackend:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         self._quick = _is_small(layout.paths)
-        for name, value in _CONF.items():
-            self._session.spark.conf.set(name, value)
-        # Settings of the user are kept.
-        if self._session.context.getConf().get(_SPLIT_BYTES[0]) is None:
-            self._session.spark.conf.set(_SPLIT_BYTES[0], str(_SPLIT_BYTES[1]))
-        frame = self._frame(layout, list(layout.paths))
-        # Path by path: ``inputFiles`` of all paths together is unordered, but the order decides between equal keys.
-        uris = [uri for path in layout.paths for uri in sorted(self._frame(layout, [path]).inputFiles())]
+        session = self._session
+        with waiting("look", self._listener):
+            for name, value in _CONF.items():
+                session.spark.conf.set(name, value)
+            # Settings of the user are kept.
+            if session.context.getConf().get(_SPLIT_BYTES[0]) is None:
+                session.spark.conf.set(_SPLIT_BYTES[0], str(_SPLIT_BYTES[1]))
+            frame = self._frame(layout, list(layout.paths))
+            # Path by path: ``inputFiles`` of all paths together is unordered, but the order decides between equal keys.
+            uris = [uri for path in layout.paths for uri in sorted(self._frame(layout, [path]).inputFiles())]
         files, handle = tuple(_shown(uri) for uri in uris), (frame, uris)
         if layout.form == TABLE:
             return OpenSource(layout, to_arrow_schema(frame.schema), (), files, handle)
-        taken = self._session.run(lambda: frame.limit(sources.SAMPLE_LINES).collect(), "look", self._listener)
+        taken = session.run(lambda: frame.limit(sources.SAMPLE_LINES).collect(), "look", self._listener)
         schema, names = sources.schema_of_lines(layout, [row[0].encode() for row in taken])
         return OpenSource(layout, schema, names, files, handle)
 
