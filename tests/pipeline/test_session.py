@@ -169,6 +169,15 @@ def test_errors_of_ours_keep_their_kind(session: Session) -> None:
     assert caught.value.hint == "run verify"
 
 
+def test_errors_of_executors_keep_their_next_command_and_name_what_is_missing() -> None:
+    ours = failures.of(RuntimeError("engine.errors.DamageError: wrong checksum in a.jdb; next: jetool verify /a"), "x")
+    assert (type(ours), str(ours), ours.hint) == (DamageError, "wrong checksum in a.jdb", "jetool verify /a")
+    lacking = failures.of(RuntimeError("Traceback ...\nModuleNotFoundError: No module named 'pyarrow'\n"), "x")
+    assert str(lacking) == "the executors lack the Python package pyarrow"
+    assert lacking.exit_code == 5
+    assert "pip install" in str(lacking.hint)
+
+
 def test_other_errors_say_what_happened(session: Session) -> None:
     rows = session.context.parallelize([1], 1)
     with pytest.raises(JobError) as caught, failures.explained("the load failed", consequence="unchanged"):
