@@ -8,14 +8,14 @@ class name, and keeps its kind and text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from engine import errors
-from engine.errors import JetoolError, JobError, UnsupportedError
-from engine.pipeline import java
+from engine.errors import JetoolError, JobError, UnsupportedError, UsageError
+from engine.pipeline import java, settings
 from engine.pipeline.python_side import NEXT
 
 _LINES: Final = 3
@@ -27,11 +27,21 @@ _RAISED: Final = re.compile(r"Traceback .*\n(?:[ \t].*\n)+(\S.*)$", re.MULTILINE
 _NOISE: Final = ("at ", "... ", "Driver stacktrace", "SQLSTATE", "JVM stacktrace")
 _FULL: Final = ("No space left on device", "Disk quota exceeded")
 _ROOM: Final = "make room, or name another directory with --conf spark.local.dir=DIR, and run it again"
-# A package that Spark lacks for a source, and the way to install it.
+# A package that Spark lacks for a source, what it is for, and the way to install it.
 _MISSING: Final = (
-    ("AVRO_DATA_SOURCE_NOT_ENABLED", "org.apache.spark:spark-avro_2.13:VERSION, with the version of pyspark"),
-    ("S3AFileSystem not found", "org.apache.hadoop:hadoop-aws:VERSION, with the version of Spark's hadoop-client"),
+    ("AVRO_DATA_SOURCE_NOT_ENABLED", "Avro", "org.apache.spark:spark-avro_2.13:VERSION, with the version of pyspark"),
+    (
+        "S3AFileSystem not found",
+        "s3a",
+        "org.apache.hadoop:hadoop-aws:VERSION, with the version of Spark's hadoop-client",
+    ),
 )
+_NO_HOST: Final = re.compile(r"UnknownHostException: ([\w.-]+)")
+# Of the log of a JVM that did not start.
+_UNRESOLVED: Final = re.compile(r"unresolved dependency: ([^\s\]]+): not found")
+_NO_MASTER: Final = re.compile(r'are unresponsive|SparkEnv\$\.get\(\)"? is null')
+_UNCHANGED: Final = "nothing was read or changed"
+_START: Final = "see whether the Java runtime works, and with less memory: --conf spark.driver.memory=512m"
 _WORKER_DIED: Final = "Python worker exited unexpectedly"
 _MEMORY: Final = "see whether memory ran out (dmesg); with --jobs 1 one task at a time needs it; then run it again"
 
@@ -86,13 +96,49 @@ def of(
         )
     if _is_full(text):
         return JobError(f"the disk is full: {what}", found=summary(text), consequence=consequence, hint=room)
-    for mark, package in _MISSING:
+    for mark, name, package in _MISSING:
         if mark in text:
             hint = f"--conf spark.jars.packages={package}"
+            return JobError(what, found=f"Spark has no package for {name}", consequence=consequence, hint=hint)
+    no_host = _NO_HOST.search(text)
+    if no_host is not None:
+        hint = hint or "check the address"
+        return JobError(what, found=f"no such host: {no_host[1]}", consequence=consequence, hint=hint)
     # The kernel kills without a message, so the text of the exception does not mention memory.
     if _WORKER_DIED in text:
         return JobError(what, found="a Python worker was killed, each time", consequence=consequence, hint=_MEMORY)
     return JobError(what, found=summary(text), consequence=consequence, hint=hint)
+
+
+def of_start(error: BaseException, conf: Mapping[str, str], log: str) -> JetoolError:
+    """The error to raise for a session that did not start.
+
+    Arguments:
+        error: of pyspark. The JVM should still run, since it is asked for the causes.
+        conf: settings of the session.
+        log: the end of the log of the JVM, which alone has the reason if the JVM has exited.
+    """
+    told = story(error)
+    text = log if "JAVA_GATEWAY_EXITED" in told else told
+    found = summary(text)
+    master = conf.get("spark.master", "")
+    if "Could not parse Master URL" in text or "Master must either" in text:
+        return UsageError("Spark does not know such a master", found=master, hint="see --help")
+    # If a cluster does not answer, the context ends while it starts, which gives an internal error of the JVM.
+    if settings.needs_package(master) and (_NO_MASTER.search(log) or _NO_MASTER.search(text)):
+        hint = "see whether the master runs, and whether its address and port are right"
+        return JobError("no Spark master answers", found=master, consequence=_UNCHANGED, hint=hint)
+    unresolved = _UNRESOLVED.search(text)
+    if unresolved is not None:
+        hint = "check the name and version in spark.jars.packages, and whether its repository can be reached from here"
+        name = unresolved[1].replace("#", ":").replace(";", ":")
+        return JobError("Spark cannot get a package", found=name, consequence=_UNCHANGED, hint=hint)
+    if "maximum heap" in text:
+        hint = "--conf spark.driver.memory=512m is the least"
+        return JobError("Spark did not start", found=found, consequence=_UNCHANGED, hint=hint)
+    if "IllegalArgument" in text:
+        return UsageError("Spark does not accept a setting", found=found, consequence=_UNCHANGED)
+    return JobError("Spark did not start", found=found, consequence=_UNCHANGED, hint=_START)
 
 
 def story(error: BaseException) -> str:

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import engine
-from engine.errors import JobError, UnsupportedError, UsageError
+from engine.errors import UnsupportedError, UsageError
 from engine.events import SILENT, Listener
 from engine.pipeline import failures, java, job_run, settings, sources
 from engine.pipeline.class_archive import ClassArchive, archive_for
@@ -53,7 +53,6 @@ _STOP_WAIT_S: Final = 20
 # The JVM writes its archive of classes when it ends.
 _WRITE_WAIT_S: Final = 120
 _UNCHANGED: Final = "nothing was read or changed"
-_MEMORY: Final = "give it less memory with --conf spark.driver.memory=512m, or see whether the Java runtime works"
 
 
 class _Started(NamedTuple):
@@ -224,7 +223,7 @@ def _start(wanted: SparkSettings, scratch: Path) -> _Started:
         return _Started(context, archive)
     except Exception as error:
         # Make the error before the JVM is stopped, since the JVM is asked for the causes.
-        told = _no_start(error, conf, failures.tail_of(log) or failures.tail_of(scratch / "spark.log"))
+        told = failures.of_start(error, conf, failures.tail_of(log) or failures.tail_of(scratch / "spark.log"))
         _stop_jvm(_given_up_s(archive))
         archive.drop()
         raise told from error
@@ -275,24 +274,6 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-def _no_start(error: Exception, conf: Mapping[str, str], log: str) -> Exception:
-    """The error for a start that failed. The JVM must still run, since it is asked for the causes."""
-    story = failures.story(error)
-    # A JVM that has exited leaves the reason only in its log.
-    text = log if "JAVA_GATEWAY_EXITED" in story else story
-    found = failures.summary(text)
-    if "Could not parse Master URL" in text or "Master must either" in text:
-        return UsageError("Spark does not know such a master", found=conf.get("spark.master"), hint="see --help")
-    # If a cluster does not answer, the context ends while it starts, which gives an internal error of the JVM.
-    master = conf.get("spark.master", "")
-    if settings.needs_package(master) and ("are unresponsive" in log or "SparkEnv$.get() is null" in text):
-        hint = "see whether the master runs, and whether its address and port are right"
-        return JobError("no Spark master answers", found=master, consequence=_UNCHANGED, hint=hint)
-    if "IllegalArgument" in text:
-        return UsageError("Spark does not accept a setting", found=found, consequence=_UNCHANGED)
-    return JobError("Spark did not start", found=found, consequence=_UNCHANGED, hint=_MEMORY)
 
 
 def _stop(context: SparkContext, wait_s: int) -> bool:

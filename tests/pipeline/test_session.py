@@ -178,6 +178,44 @@ def test_errors_of_executors_keep_their_next_command_and_name_what_is_missing() 
     assert "pip install" in str(lacking.hint)
 
 
+GONE = "[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number."
+NO_MASTER = (
+    'Cannot invoke "org.apache.spark.SparkEnv.driverTmpDir()" because "org.apache.spark.SparkEnv$.get()" is null'
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "log", "told", "hint"),
+    [
+        (NO_MASTER, "", "no Spark master answers: spark://host:7077; nothing was read or changed", "the master runs"),
+        (GONE, ":::: / :: a#b;1: not found / RuntimeException: [unresolved dependency: a#b;1: not found]",
+         "Spark cannot get a package: a:b:1; nothing was read or changed", "spark.jars.packages"),
+        (GONE, "Error occurred during initialization of VM / Too small maximum heap",
+         "Spark did not start: Error occurred during initialization of VM / Too small maximum heap; nothing was read or "
+         "changed", "512m is the least"),
+        (GONE, "Killed", "Spark did not start: Killed; nothing was read or changed", "the Java runtime works"),
+    ],
+)  # fmt: skip
+def test_why_a_start_failed(text: str, log: str, told: str, hint: str) -> None:
+    error = failures.of_start(RuntimeError(text), {"spark.master": "spark://host:7077"}, log)
+    assert str(error) == told
+    assert hint in str(error.hint)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "java.io.IOException: x\nCaused by: java.net.UnknownHostException: nohost",
+            "the export failed: no such host: nohost",
+        ),
+        ("Class org.apache.hadoop.fs.s3a.S3AFileSystem not found", "the export failed: Spark has no package for s3a"),
+    ],
+)
+def test_a_target_that_is_not_reached(text: str, told: str) -> None:
+    assert str(failures.of(RuntimeError(text), "the export failed")) == told
+
+
 def test_other_errors_say_what_happened(session: Session) -> None:
     rows = session.context.parallelize([1], 1)
     with pytest.raises(JobError) as caught, failures.explained("the load failed", consequence="unchanged"):
