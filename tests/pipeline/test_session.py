@@ -191,8 +191,8 @@ NO_MASTER = (
         (GONE, ":::: / :: a#b;1: not found / RuntimeException: [unresolved dependency: a#b;1: not found]",
          "Spark cannot get a package: a:b:1; nothing was read or changed", "spark.jars.packages"),
         (GONE, "Error occurred during initialization of VM / Too small maximum heap",
-         "Spark did not start: Error occurred during initialization of VM / Too small maximum heap; nothing was read or "
-         "changed", "512m is the least"),
+         "Spark did not start: Error occurred during initialization of VM / Too small maximum heap; nothing was read "
+         "or changed", "512m is the least"),
         (GONE, "Killed", "Spark did not start: Killed; nothing was read or changed", "the Java runtime works"),
     ],
 )  # fmt: skip
