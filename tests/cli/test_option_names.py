@@ -27,6 +27,7 @@ AGREED: Final = {
     "--create": "create the database if it does not exist",
     "--db": "the database",
     "--dry-run": "print the result and change nothing",
+    "--engine": "who reads: Spark, or this machine without it",
     "--explain": "why recovery treats each record as it does",
     "--follow": "do not end; go on with what is appended",
     "--force": "do it although a check says otherwise",
