@@ -5,11 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from engine.errors import UsageError
+from engine.errors import UnsupportedError, UsageError
 from engine.pipeline import java
 from engine.pipeline.session import Session
 from engine.pipeline.source_options import loaded_paths
@@ -95,6 +96,15 @@ def test_options_in_any_case_and_those_of_spark_are_accepted() -> None:
     assert source("jerecords", ASOF="commits:-1", ondamage="IGNORE", owner="root", provider="jerecords")
     assert loaded_paths({"path": "a, b,"}) == ["a", "b"]
     assert loaded_paths({"paths": '["a,b", "c"]'}) == ["a,b", "c"]
+
+
+def test_a_session_of_spark_connect_is_refused() -> None:
+    needs("Spark")
+    remote: Any = SimpleNamespace()
+    with pytest.raises(
+        UnsupportedError, match="Spark Connect cannot send this package .*; no data source was registered"
+    ):
+        register(remote)
 
 
 def test_errors_are_one_line_without_a_traceback(session: Session, golden_dir: Path) -> None:
