@@ -101,9 +101,7 @@ def test_options_in_any_case_and_those_of_spark_are_accepted() -> None:
 def test_a_session_of_spark_connect_is_refused() -> None:
     needs("Spark")
     remote: Any = SimpleNamespace()
-    with pytest.raises(
-        UnsupportedError, match="Spark Connect cannot send this package .*; no data source was registered"
-    ):
+    with pytest.raises(UnsupportedError, match="Spark Connect cannot send this package"):
         register(remote)
 
 

@@ -45,9 +45,8 @@ def report(
     and rolled-back transactions, rollback periods, VLSNs, the last commit, damage.
 
     Every byte is read and every checksum tested, in tasks of 8 MB of log or more, on Spark 64 MB; a task returns a few
-    kilobytes.
-    Nothing is changed. Garbage is taken from the utilization records of the logs. Where files are missing, the
-    environment is recovered in memory: a missing file that no tree refers to was cleaned; any other one counts as
+    kilobytes. Nothing is changed. Garbage is taken from the utilization records of the logs. Where files are missing,
+    the environment is recovered in memory: a missing file that no tree refers to was cleaned; any other one counts as
     damage. Environments with damage come first.
     """
     from engine.pipeline.fleet.jobs import report_fleet
