@@ -119,7 +119,7 @@ class LocalFleet:
         tally = LocalTally()
         for done, task in enumerate(tasks, 1):
             found.extend(work(tally, task))
-            counted(listener, step, done, len(tasks), tally.value)
+            _report_step(listener, step, done, len(tasks), tally.value)
         return found
 
 
@@ -166,7 +166,7 @@ class _Pool:
                             raise found
                         arrived[number] = found
                         records += count
-                counted(listener, step, len(arrived), len(self._tasks), records)
+                _report_step(listener, step, len(arrived), len(self._tasks), records)
         finally:
             self._queue.close()
             for worker in workers:
@@ -190,6 +190,14 @@ class _Pool:
                     # The parent raises it.
                     found = error
                 yield self._dumps((number, tally.value, found))
+
+
+def _report_step(listener: Listener, step: str, done: int, total: int, records: int) -> None:
+    # Not every step counts records.
+    if records:
+        counted(listener, step, done, total, records)
+    else:
+        listener.step(step, done, total)
 
 
 def pays_to_fork(size: int) -> bool:
