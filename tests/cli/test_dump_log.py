@@ -29,8 +29,8 @@ from engine.format.lsn import NULL_LSN
 from engine.log.entry import LogEntry
 from engine.storage.disk import DiskStorage
 from jetool.commands.dump_log.json_lines import EntryJsonLines
-from jetool.commands.dump_log.renderer import LineRenderer
 from jetool.commands.dump_log.rows import BodyView, entry_row
+from jetool.commands.dump_log.text_lines import LineRenderer
 from jetool.output.base import StreamLayout
 from jetool.output.jsonl import NdjsonEncoder
 from jetool.output.shape import Style

@@ -236,7 +236,7 @@ def dump_log(run: Run, env: str, **options: Any) -> int:
         modes.is_plain_text(run),
         not options["keep_going"],
         _explainer(run, storage, files, options),
-        whole=not run.out.selected,
+        selected=run.out.selected,
     )
     return modes.print_entries(run, plan, stream, options)
 

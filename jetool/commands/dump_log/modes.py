@@ -23,7 +23,6 @@ from engine.log.scan import scan_file, scan_log
 from engine.storage.base import Storage
 from engine.workers.parallel import map_small
 from jetool.commands.dump_log.renderer import (
-    HEADING,
     Item,
     RenderedLines,
     RenderPlan,
@@ -32,6 +31,7 @@ from jetool.commands.dump_log.renderer import (
     render_log,
 )
 from jetool.commands.dump_log.rows import DECODED_ENTRY, BadStretch, BodyView, DumpSummary
+from jetool.commands.dump_log.text_lines import HEADING
 from jetool.frame import exits
 from jetool.frame.options import Run
 from jetool.output.base import OutputStream

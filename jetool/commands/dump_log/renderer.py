@@ -4,9 +4,8 @@ A ``RenderPlan`` holds only plain values, so that it can be sent to worker proce
 to bytes; the parent outputs them in the order of the files. Passes that depend on order or on a count (``--limit``,
 ``--tail``, ``--reverse``, ``--follow``) run in one process, entry by entry.
 
-As a line of text, an entry is ``LSN TYPE/version PROV VLSN TXN DB SIZE detail``. The detail lists the fields of the
-body; empty fields are left out. LNs, Commits and Aborts, which make up most of a log, have a fast path with the same
-output as the general one; a test compares both.
+Where all entries of a file are printed, LNs, Commits and Aborts are rendered straight from its bytes, by the layouts of
+``line_layouts``; everything else takes the general path, entry by entry.
 """
 
 from __future__ import annotations
@@ -17,44 +16,29 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from engine.errors import DamageError, FormatError, plural
+from engine.errors import DamageError, FormatError
 from engine.events import Listener
 from engine.fields import named_row
 from engine.format.codecs import decode_body
-from engine.format.describe import describe, describe_scan, describe_slots
-from engine.format.entry.ln import (
-    ABORT_KNOWN_DELETED,
-    EMBEDDED,
-    HAS_ABORT_EXPIRATION,
-    HAS_ABORT_KEY,
-    HAS_ABORT_VLSN,
-    HAS_EXPIRATION,
-    HAS_PRIOR_FILE,
-    HAS_PRIOR_SIZE,
-    LN,
-)
-from engine.format.entry.node import NodeRecord, decode_node
-from engine.format.entry.txn_end import TxnEnd
-from engine.format.entry_types import DELTA_TYPE, EXTINCT_SCAN_LNS, NODES, type_name
-from engine.format.fields import FieldValue
-from engine.format.header import INVISIBLE, REPLICATED
-from engine.format.lsn import NULL_LSN, format_lsn
-from engine.format.vlsn import NULL_VLSN
+from engine.format.entry.node import decode_node
+from engine.format.entry_types import NODES
 from engine.inspect.selection import Selection
 from engine.log.damage import is_harmless
-from engine.log.entry import REASONS, Damage, LogEntry
+from engine.log.entry import REASONS, Damage, LogEntry, Stretch
 from engine.log.files import LogFile, LogFiles, LogProgress
 from engine.log.scan import scan_file
 from engine.storage.base import Storage
 from engine.workers.parallel import map_in_order
-from jetool.commands.dump_log.json_lines import EntryJsonLines
-from jetool.commands.dump_log.rows import BodyView, bad_stretch, entry_row, meaning_of
+from jetool.commands.dump_log.rows import BodyView, bad_stretch, entry_row
+from jetool.commands.dump_log.text_lines import DETAIL_INDENT, LineRenderer
 from jetool.output.base import Encoder
-from jetool.output.shape import Style, fields_of, printable, time_text, to_text
+from jetool.output.shape import Style
 from jetool.output.text import fold
 
 if TYPE_CHECKING:
     from engine.inspect.explain import EntryExplanation, Explainer
+    from jetool.commands.dump_log.json_lines import EntryJsonLines
+    from jetool.commands.dump_log.line_layouts import EntryLayouts
 
 _CHUNK_ENTRIES: Final = 2000
 # A worker process holds all rendered lines of a file in memory.
@@ -77,7 +61,7 @@ class RenderPlan:
         form: the format.
         stop_on_error: end at the first damage.
         explainer: explains what recovery does with each entry; None if that is not printed.
-        whole: whether rows are printed with all fields.
+        selected: the names of ``--fields`` in order, or None for all.
     """
 
     storage: Storage
@@ -90,7 +74,16 @@ class RenderPlan:
     plain_text: bool
     stop_on_error: bool = False
     explainer: Explainer | None = None
-    whole: bool = False
+    selected: tuple[str, ...] | None = None
+
+    def layouts(self) -> EntryLayouts | None:
+        """The layouts of most lines; None: all entries need the general path."""
+        from jetool.commands.dump_log.line_layouts import EntryLayouts, has_layouts
+
+        form = self.form if self.form != "text" or self.plain_text else "columns"
+        if self.explainer is not None or not has_layouts(form, self.view, self.style, self.selected):
+            return None
+        return EntryLayouts(form, self.view, self.style, self.selected)
 
     def explained(self, item: LogEntry) -> EntryExplanation | None:
         """What recovery does with an entry; None if that is not printed."""
@@ -116,13 +109,11 @@ def render_file(plan: RenderPlan, file: LogFile, told: LogProgress | None = None
     )
 
 
-def file_items(plan: RenderPlan, file: LogFile, told: LogProgress | None) -> Iterator[Item]:
-    """The wanted entries and the damage of one file."""
+def file_items(plan: RenderPlan, file: LogFile, told: LogProgress | None) -> Iterator[Stretch | Item]:
+    """The wanted entries and the damage of one file; where all entries are wanted, stretches of them."""
     scan = scan_file(plan.storage, file, is_last=file.number >= plan.files.end_file())
-    if plan.selection.is_open():
-        return scan.entries() if told is None else told.along(scan.entries())
-    stretches = scan.stretches()
-    return plan.selection.chosen(stretches if told is None else told.along(stretches, every=1))
+    stretches = scan.stretches() if told is None else told.along(scan.stretches(), every=1)
+    return stretches if plan.selection.is_open() else plan.selection.chosen(stretches)
 
 
 def render_log(plan: RenderPlan, jobs: int, listener: Listener) -> Iterator[RenderedLines]:
@@ -150,8 +141,11 @@ def render_log(plan: RenderPlan, jobs: int, listener: Listener) -> Iterator[Rend
     told.end()
 
 
-def render(plan: RenderPlan, items: Iterable[Item | None], limit: int | None = None) -> Iterator[RenderedLines]:
-    """Render wanted entries in chunks of a few thousand; a None among the items ends a chunk.
+def render(
+    plan: RenderPlan, items: Iterable[Stretch | Item | None], limit: int | None = None
+) -> Iterator[RenderedLines]:
+    """Render wanted entries in chunks of a few thousand; a None among the items ends a chunk. All entries of a stretch
+    are wanted.
 
     Raises:
         DamageError: with ``stop_on_error``, at the first damage, after rendering the entries before it.
@@ -159,9 +153,14 @@ def render(plan: RenderPlan, items: Iterable[Item | None], limit: int | None = N
     wanted = None if plan.selection.is_open() else plan.selection.matcher()
     encode = _encoder_of(plan)
     batch: list[Item] = []
-    left = limit
+    left, layouts = limit, None
     for item in items:
-        if item is None:
+        if isinstance(item, Stretch):
+            yield _rendered(encode, batch)
+            layouts = layouts or plan.layouts()
+            yield from _stretch_lines(encode, layouts, item)
+            batch = []
+        elif item is None:
             # With --follow, output all available entries before waiting for more.
             yield _rendered(encode, batch)
             batch = []
@@ -180,6 +179,30 @@ def render(plan: RenderPlan, items: Iterable[Item | None], limit: int | None = N
         if len(batch) >= _CHUNK_ENTRIES:
             yield _rendered(encode, batch)
             batch = []
+    yield _rendered(encode, batch)
+
+
+def _stretch_lines(
+    encode: Callable[[list[Item]], _Batch], layouts: EntryLayouts | None, stretch: Stretch
+) -> Iterator[RenderedLines]:
+    """All entries of a stretch: by layouts, and those that need it by the general path."""
+    batch: list[Item] = []
+    pos = stretch.start
+    while pos < stretch.end:
+        chunk, reached, count = layouts.lines(stretch, pos) if layouts is not None else (b"", pos, 0)
+        if count:
+            if batch:
+                yield _rendered(encode, batch)
+                batch = []
+            yield RenderedLines(chunk, count, 0, 0)
+        if reached == pos:
+            entry = stretch.entry_at(pos)
+            batch.append(entry)
+            reached += entry.total_bytes
+            if len(batch) >= _CHUNK_ENTRIES:
+                yield _rendered(encode, batch)
+                batch = []
+        pos = reached
     yield _rendered(encode, batch)
 
 
@@ -215,7 +238,9 @@ def _encoder_of(plan: RenderPlan) -> Callable[[list[Item]], _Batch]:
     if plan.form == "xml":
         return partial(_encode_xml, plan)
     # Explanations and decoded records need fields that the fast path lacks.
-    if plan.form in _JSON_FORMS and plan.whole and plan.explainer is None and plan.view.decoding is None:
+    if plan.form in _JSON_FORMS and plan.selected is None and plan.explainer is None and plan.view.decoding is None:
+        from jetool.commands.dump_log.json_lines import EntryJsonLines
+
         return partial(_encode_json, EntryJsonLines(plan.view, plan.style), plan)
     return partial(_encode_rows, plan)
 
@@ -236,7 +261,7 @@ def _encode_text(lines: LineRenderer, plan: RenderPlan, batch: list[Item]) -> _B
         return _Batch(b"", 0)
     if plan.style.width is not None:
         lines_of = (line for text in out for line in text.split("\n"))
-        out = [fold(line, plan.style.width, _DETAIL_INDENT) for line in lines_of]
+        out = [fold(line, plan.style.width, DETAIL_INDENT) for line in lines_of]
     out.append("")
     return _Batch("\n".join(out).encode("utf-8", "surrogateescape"), undecodable)
 
@@ -309,191 +334,3 @@ def _stopped(plan: RenderPlan, damage: Damage) -> DamageError:
         consequence="what follows it was not read",
         hint="leave out --stop-on-error to go on after the damage",
     )
-
-
-HEADING: Final = f"{'LSN':<17} {'TYPE/VER':<18} {'PROV':<4} {'VLSN':>8} {'TXN':>8} {'DB':>5} {'SIZE':>6}  DETAIL"
-# Indentation of continuation lines on narrow terminals.
-_DETAIL_INDENT: Final = 18
-# Values that are left out of the detail.
-_QUIET: Final = (None, False, 0, -1, "", b"", ())
-_DATA: Final = frozenset(("data", "abort_data"))
-_SHOWN_AS: Final = {
-    "key": "key",
-    "identifier_key": "key",
-    "key_prefix": "key",
-    "abort_key": "key",
-    "dup_key": "key",
-    "main_key": "key",
-    "deleted_key": "key",
-    "begin_key": "key",
-    "end_key": "key",
-    "flushed_key": "key",
-    "data": "data",
-    "abort_data": "data",
-    "dup_data": "data",
-}
-_SHOWN_IN_COLUMNS: Final = frozenset(("db", "txn"))
-# Abort data is not included: it is printed only with --data, which uses the general path.
-_RARE_FLAGS: Final = HAS_ABORT_KEY | HAS_ABORT_VLSN | HAS_ABORT_EXPIRATION | HAS_EXPIRATION
-_RARE_FLAGS2: Final = 0xFF & ~(HAS_PRIOR_SIZE | HAS_PRIOR_FILE)
-_NOT_PLAIN: Final = REPLICATED | INVISIBLE
-
-
-class LineRenderer:
-    """Renders entries and damage.
-
-    Arguments:
-        view: which parts of bodies to print.
-        style: formats of keys, data and times.
-    """
-
-    __slots__ = ("_hex_keys", "_labels", "_number", "_prefix", "_style", "_view")
-
-    def __init__(self, view: BodyView, style: Style) -> None:
-        self._view = view
-        self._style = style
-        self._hex_keys = style.key_format == "hex" and not view.data
-        self._labels: dict[int, str] = {}
-        self._number, self._prefix = -1, ""
-
-    def entry(self, entry: LogEntry, record: tuple[Any, ...] | None, error: str) -> str:
-        """One entry, without the newline; with ``--nodes slots`` one more line for each slot."""
-        lsn, number, version, flags, _, size, vlsn, _, _, _ = entry
-        label = self._labels.get(version << 16 | flags << 8 | number)
-        if label is None:
-            label = f"{type_name(number) + '/' + str(version):<18} {entry.provisional.value:<4}"
-            self._labels[version << 16 | flags << 8 | number] = label
-        db: int | str = "-"
-        txn: int | str = "-"
-        # This is the inner loop of a full dump, so the two most frequent kinds of records come first.
-        if isinstance(record, LN):
-            db = record.db_id
-            txn = "-" if record.txn_id is None else record.txn_id
-            # The fast path supports neither key formats nor the content of internal trees.
-            plain = self._hex_keys and record.content is None and record.tail is None
-            plain = plain and number not in EXTINCT_SCAN_LNS
-            detail = _ln_detail(record) if plain else self._detail(entry, record)
-        elif isinstance(record, TxnEnd):
-            txn = record.id
-            detail = self._txn_end_detail(record)
-        elif record is not None:
-            fields = {field.name: field.value for field in describe(record) if field.name in _SHOWN_IN_COLUMNS}
-            db, txn = str(fields.get("db", "-")), str(fields.get("txn", "-"))
-            detail = self._detail(entry, record)
-        else:
-            detail = f"cannot be decoded: {error}" if error else ""
-        if flags & _NOT_PLAIN:
-            detail = f"{'invisible ' if entry.invisible else ''}{'replicated ' if entry.replicated else ''}{detail}"
-        # Justifying each value separately takes half the time of format specifications.
-        where = f"{self._file(lsn >> 32)}{lsn & 0xFFFFFFFF:x}".ljust(17)
-        shown = "       -" if vlsn == NULL_VLSN else str(vlsn).rjust(8)
-        txn_shown, db_shown, size_shown = str(txn).rjust(8), str(db).rjust(5), str(size).rjust(6)
-        return f"{where} {label} {shown} {txn_shown} {db_shown} {size_shown}  {detail}"
-
-    def _file(self, number: int) -> str:
-        if number != self._number:
-            self._number, self._prefix = number, f"0x{number:x}/0x"
-        return self._prefix
-
-    def bad(self, damage: Damage) -> str:
-        """A stretch of damage."""
-        shown = format_lsn(damage.lsn)
-        what = f" of what says it is {type_name(damage.type_number)}" if damage.type_number else ""
-        compared = f"expected {damage.expected}, found {damage.found}"
-        text = f"{REASONS[damage.reason]}{what} ({compared})"
-        if damage.length:
-            text += f"; {plural(damage.length, 'byte')} skipped"
-            text += f", next entry {format_lsn(damage.next_lsn)}" if damage.has_next else ""
-            text += f" by {damage.found_by}" if damage.has_next else f", up to the {damage.found_by}"
-        return f"{shown:<17} BAD {damage.path}: {text}"
-
-    def _txn_end_detail(self, record: TxnEnd) -> str:
-        last, _, time, master, dtvlsn, term = record
-        text = f"time={time_text(time, self._style.tz)}"
-        if last != NULL_LSN:
-            text = f"last_lsn=0x{last >> 32:x}/0x{last & 0xFFFFFFFF:x} {text}"
-        # A master id of 0 or -1 means an environment without replication.
-        if master not in (0, -1):
-            text += f" master={master}"
-        if dtvlsn not in (0, NULL_VLSN):
-            text += f" dtvlsn={dtvlsn}"
-        return f"{text} master_term={term}" if term else text
-
-    def _detail(self, entry: LogEntry, record: tuple[Any, ...]) -> str:
-        if self._view.nodes == "none" and isinstance(record, NodeRecord):
-            return ""
-        fields = describe(record, delta=entry.type_number == DELTA_TYPE)
-        if isinstance(record, LN) and entry.type_number in EXTINCT_SCAN_LNS:
-            fields += describe_scan(record)
-        text = self.words(fields)
-        if self._view.decoding is not None and isinstance(record, LN):
-            text += f" {self.words(meaning_of(record, self._view.decoding))}"
-        if isinstance(record, NodeRecord) and self._view.nodes == "slots":
-            for slot in describe_slots(record, delta=entry.type_number == DELTA_TYPE):
-                text += f"\n{'':>20}slot {self.words(slot)}"
-        return text
-
-    def words(self, fields: list[FieldValue]) -> str:
-        """The fields of any record as words of a line."""
-        return " ".join([word for field in fields if (word := self._word(field))])
-
-    def _word(self, field: FieldValue) -> str:
-        name, kind, value = field
-        if name == "deleted":
-            return "deleted" if value else ""
-        if name in _DATA and (not self._view.data or value is None):
-            return ""
-        if name in _SHOWN_IN_COLUMNS or (value in _QUIET and name not in ("key", "data_size", "slots", "task_id")):
-            return ""
-        if kind == "bool":
-            return name
-        if value is None:
-            return ""
-        if kind == "record":
-            return f"{name}={{{self._nested(value)}}}"
-        if kind == "records":
-            return f"{name}=[{', '.join(self._nested(item) for item in value)}]" if isinstance(value, tuple) else ""
-        if kind == "text":
-            return f"{name}={_quoted(str(value))}"
-        return f"{name}={to_text(_SHOWN_AS.get(name, kind), value, self._style).replace(', ', ',')}"
-
-    def _nested(self, record: object) -> str:
-        return " ".join([word for field in fields_of(record) if (word := self._word(FieldValue(*field)))])
-
-
-def _quoted(text: str) -> str:
-    shown = printable(text)
-    return f'"{shown}"' if " " in shown else shown
-
-
-def _ln_detail(record: LN) -> str:
-    """The result of ``words`` for an LN, computed at a third of the cost if it has no rare fields."""
-    flags, flags2 = record.flags, record.flags2
-    if flags & _RARE_FLAGS or flags2 & _RARE_FLAGS2 or record.modification_time or record.node_id is not None:
-        return _rare_ln_detail(record)
-    text = ""
-    last, abort = record.last_lsn, record.abort_lsn
-    if last != NULL_LSN:
-        text = f"last_lsn=0x{last >> 32:x}/0x{last & 0xFFFFFFFF:x} "
-    # Transient LSNs are negative too, not only NULL_LSN.
-    if abort >= 0:
-        text += f"abort_lsn=0x{abort >> 32:x}/0x{abort & 0xFFFFFFFF:x} "
-    if flags & ABORT_KNOWN_DELETED:
-        text += "abort_known_deleted "
-    if flags & EMBEDDED:
-        text += "embedded "
-    if flags2 & HAS_PRIOR_SIZE and record.prior_size:
-        text += f"prior_size={record.prior_size} "
-    if flags2 & HAS_PRIOR_FILE and record.prior_file > 0:
-        text += f"prior_file={record.prior_file} "
-    data = record.data
-    if data is None:
-        return f"{text}key=0x{record.key.hex()} deleted"
-    return f"{text}key=0x{record.key.hex()} data_size={len(data)}"
-
-
-_PLAIN: Final = LineRenderer(BodyView(), Style())
-
-
-def _rare_ln_detail(record: LN) -> str:
-    return _PLAIN.words(describe(record))
