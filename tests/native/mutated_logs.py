@@ -28,6 +28,14 @@ from engine.format.entry.node import EXPIRES_IN_HOURS, HAS_SIZES
 from engine.format.entry_types import BIN_TYPE, COMMON_LNS
 from engine.format.fast import expiration_scan
 from engine.format.fast.bin import BINHead, SlotColumns, decode_head, read_records
+from engine.format.fast.entry_lines import (
+    FIELDS,
+    CalendarTexts,
+    LinePart,
+    entry_lines_plain,
+    has_lines,
+    line_layout,
+)
 from engine.format.fast.header import PAIRS, header_lengths, item_size, steps
 from engine.format.fast.ln import plain_data
 from engine.format.fast.loops import COUNT, KEEP, LOOK, follow_links, no_tallies, pick_open, sift
@@ -48,6 +56,9 @@ _COMPARED: Final = 10
 _READ: Final = set[int]()
 # Longer entries are left to the twin.
 _LONGEST: Final = 4096
+# Every field, and the texts of times, as they are asked for.
+_PARTS: Final = tuple(LinePart(field, "", ",") for field in FIELDS if field != "label")
+_TEXTS: Final[CalendarTexts] = {}, {}
 # Positions in a row in which an LN or a node is looked at.
 _MOST_PLACES: Final = 400
 
@@ -153,6 +164,18 @@ def values_of(data: bytes, version: int) -> Iterator[tuple[Any, Any]]:
     made.close()
 
 
+def lines_of(data: bytes, version: int) -> Iterator[tuple[Any, Any]]:
+    """Lines of each entry, by C and by the twin."""
+    if has_lines(version):
+        layout = line_layout(version, [("",)] * PAIRS, _PARTS, _PARTS)
+        for _, pos, _, end in entries(data, version):
+            arguments = data, pos, end, 0, layout, _TEXTS, len(data)
+            missing = core.entry_lines(*arguments)[3]
+            if missing is not None:
+                _TEXTS[missing[0]][missing[1]] = "then", "Z"
+            yield core.entry_lines(*arguments), lambda arguments=arguments: entry_lines_plain(*arguments)
+
+
 def value_by_twin(entry: bytes, version: int, db_id: int) -> bytes | None:
     return plain_data(entry, version, db_id) if is_user_entry(entry, len(entry), version) else None
 
@@ -167,7 +190,8 @@ def run(seed: int, is_compared: bool) -> int:
         _READ.add(hash(data))
         version = int.from_bytes(data[VERSION_AT : VERSION_AT + 4], "little")
         version = version if is_supported(version) else 17
-        for read in (walks_of(data, version, rng), nodes_of(data, version), values_of(data, version)):
+        reads = walks_of(data, version, rng), nodes_of(data, version), values_of(data, version), lines_of(data, version)
+        for read in reads:
             for result, twin in read:
                 found += 1
                 assert not is_compared or result == twin(), (seed, name)
