@@ -20,7 +20,7 @@ aborted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -163,6 +163,12 @@ class Transactions:
         state = self.table.states[row]
         # Most transactions are committed or aborted; only for others look for a Prepare.
         return _fate_of(state, is_prepared=not state & _DECIDED and self.table.ids.get(row) in self.prepares)
+
+    def fates_at(self, rows: Iterable[int]) -> list[str]:
+        """The fates of the transactions in rows."""
+        states = [self.table.states[row] for row in rows]
+        decided = {state: _fate_of(state, is_prepared=False) for state in set(states) if state & _DECIDED}
+        return [decided.get(state) or self.fate_at(row) for state, row in zip(states, rows, strict=True)]
 
 
 def _fate_of(state: int, *, is_prepared: bool) -> str:

@@ -208,19 +208,20 @@ def _columns(transactions: Transactions, rows: Sequence[int]) -> dict[str, Seque
     ids, lns, dbs, states = column(table.ids), column(table.lns), column(table.dbs), [table.states[row] for row in rows]
     names = {db: tuple(sorted(table.databases(db))) for db in set(dbs)}
     times = zip(column(table.times), states, strict=True)
+    no_xids = [None] * len(ids)
     return {
         "txn": ids,
-        "fate": [transactions.fate_at(row) for row in rows],
+        "fate": transactions.fates_at(rows),
         "first_lsn": list(map(lsn_of, column(table.first))),
         "last_lsn": list(map(lsn_of, column(table.last))),
         "end_lsn": list(map(lsn_of, column(table.end))),
         "time": [time if state & HAS_END else None for time, state in times],
         "records": lns,
-        "rolled_back_records": [taken_back.get(txn_id, 0) for txn_id in ids],
+        "rolled_back_records": [taken_back.get(txn_id, 0) for txn_id in ids] if taken_back else [0] * len(ids),
         "bytes": column(table.sizes),
         "dbs": [names[db] if count else () for db, count in zip(dbs, lns, strict=True)],
         "after_end": [bool(state & AFTER_END) for state in states],
-        "xid": [_xid(prepares[txn_id]) if txn_id in prepares else None for txn_id in ids],
+        "xid": [_xid(prepares[txn_id]) if txn_id in prepares else None for txn_id in ids] if prepares else no_xids,
     }
 
 

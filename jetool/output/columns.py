@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from engine.fields import Row, Shape, Shaped, shape_of
-from engine.format.lsn import is_null
+from engine.format.lsn import format_lsn, is_null
 from jetool.output.base import Encoder
 from jetool.output.jsonl import NdjsonEncoder, line, without_steering
 from jetool.output.shape import Style, to_json, to_text
@@ -42,11 +42,13 @@ def _row(shape: Shape, values: Sequence[Any]) -> Row:
 
 
 def _as_text(encoder: TextEncoder, shape: Shape, columns: Sequence[Sequence[Any]]) -> bytes:
-    padded = []
-    for field, column, (pad, width) in zip(shape.fields, columns, encoder.pads, strict=True):
-        texts = _texts(field.kind, column, encoder.style, to_text, "-")
-        padded.append([pad(text, width) for text in texts])
-    return encode("".join(["  ".join(row).rstrip() + "\n" for row in zip(*padded, strict=True)]))
+    texts = [
+        _texts(field.kind, column, encoder.style, to_text, "-")
+        for field, column in zip(shape.fields, columns, strict=True)
+    ]
+    # One format for a whole row takes a third of the time of padding each value.
+    form = "  ".join(f"%{'' if pad is str.rjust else '-'}{width}s" for pad, width in encoder.pads)
+    return encode("".join([f"{(form % row).rstrip()}\n" for row in zip(*texts, strict=True)]))
 
 
 def _as_json(encoder: NdjsonEncoder, shape: Shape, columns: Sequence[Sequence[Any]]) -> bytes:
@@ -67,20 +69,21 @@ def _json_text(kind: str, value: Any, style: Style) -> str:
 
 def _texts(
     kind: str, column: Sequence[Any], style: Style, general: Callable[[str, Any, Style], str], none: str
-) -> list[str]:
+) -> Sequence[str | int]:
+    """The texts of a column; a format makes those of integers."""
+    if kind == _PLAIN and None not in column:
+        return column
+    if kind == _LSN and None not in column:
+        return _lsn_texts(column, "" if none == "-" else '"', none)
     different = set(column)
     # Texts of repeated values are created once.
     if len(different) * 2 < len(column):
         texts = {value: general(kind, value, style) for value in different}
         return [texts[value] for value in column]
-    if None in different:
-        return [general(kind, value, style) for value in column]
-    if kind == _PLAIN:
-        return list(map(str, column))
-    if kind == _LSN:
-        mark = "" if none == "-" else '"'
-        return [
-            none if is_null(lsn) else f"{mark}0x{lsn >> 32 & 0xFFFFFFFF:x}/0x{lsn & 0xFFFFFFFF:x}{mark}"
-            for lsn in column
-        ]
     return [general(kind, value, style) for value in column]
+
+
+def _lsn_texts(column: Sequence[int], mark: str, none: str) -> list[str]:
+    if column and min(column) >= 0:
+        return [f"{mark}0x{lsn >> 32:x}/0x{lsn & 0xFFFFFFFF:x}{mark}" for lsn in column]
+    return [none if is_null(lsn) else f"{mark}{format_lsn(lsn)}{mark}" for lsn in column]

@@ -113,8 +113,8 @@ class LineLayout(NamedTuple):
     templates: dict[tuple[int, int], str]
 
 
-# The calendar: for a second, the text before and after the milliseconds; for an expiration, text and "". None: it has
-# none, and the entry is left to the caller.
+# The calendar: for a second, the text before and after the milliseconds; for an expiration, two parts of a text. None:
+# there is no text, and the entry is left to the caller.
 CalendarTexts = tuple[dict[int, tuple[str, str] | None], dict[int, tuple[str, str] | None]]
 
 
@@ -317,7 +317,7 @@ def _rare_values(
             found = _text_of(texts, EXPIRATIONS, number) if number else None
             if found is None:
                 return None
-            expires[at] = found[0]
+            expires[at] = "".join(found)
     return bits, (*parts, vlsn, *expires), pos
 
 

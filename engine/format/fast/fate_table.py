@@ -111,25 +111,34 @@ class FateTable:
         row = self.row_of(txn_id)
         if row != _NO_ROW:
             return row
+        return self._new_row(txn_id, NULL_LSN, 0, 0, 0)
+
+    def _new_row(self, txn_id: int, stored: int, lns: int, size: int, db: int) -> int:
         row = len(self.ids)
         if txn_id >= 0:
             self._rows.put(txn_id, row)
         else:
             self._replicated_rows.put(-txn_id, row)
         self.ids.append(txn_id)
-        for column in (self.first, self.last, self.end):
-            column.append(NULL_LSN)
+        self.first.append(stored)
+        self.last.append(stored)
+        self.end.append(NULL_LSN)
         self.times.append(0)
-        self.lns.append(0)
-        self.sizes.append(0)
-        self.dbs.append(0)
+        self.lns.append(lns)
+        self.sizes.append(size)
+        self.dbs.append(db)
         self.states.append(0)
         return row
 
     def add_ln(self, lsn: int, txn_id: int, db_id: int, total_bytes: int) -> None:
         """Add a record of a transaction."""
-        row = self.known_row(txn_id)
+        row = self.row_of(txn_id)
         stored = stored_lsn(lsn)
+        # Most transactions have one record: its row is written once.
+        if row == _NO_ROW:
+            db = db_id if db_id < _SEVERAL else self._number_of(frozenset((db_id,)))
+            self._new_row(txn_id, stored, 1, total_bytes, db)
+            return
         if self.first.get(row) == NULL_LSN:
             self.first.put(row, stored)
         self.last.put(row, stored)
