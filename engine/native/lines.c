@@ -10,7 +10,7 @@
 static long header_bytes, header_with_vlsn_bytes, flags_at, type_at, prev_at, size_at, vlsn_at, replicated;
 static long abort_known_deleted, embedded, has_abort_key, has_abort_data, has_abort_vlsn, has_abort_lsn;
 static long has_abort_expiration, has_expiration, has_prior_size, has_prior_file;
-static long txn_ln, plain_ln, txn_end, seconds, expirations, second_ms, most_width, null_lsn, null_vlsn;
+static long txn_ln, plain_ln, txn_end, seconds, expirations, per_second, most_width, null_lsn, null_vlsn;
 
 static int has_numbers;
 static const Number from_format[] = {
@@ -37,7 +37,7 @@ static const Number from_format[] = {
     {"engine.format.fast.entry_lines", "TXN_END", &txn_end},
     {"engine.format.fast.entry_lines", "SECONDS", &seconds},
     {"engine.format.fast.entry_lines", "EXPIRATIONS", &expirations},
-    {"engine.format.fast.entry_lines", "PER_SECOND", &second_ms},
+    {"engine.format.fast.entry_lines", "PER_SECOND", &per_second},
     {"engine.format.fast.entry_lines", "MOST_WIDTH", &most_width},
     {"engine.format.lsn", "NULL_LSN", &null_lsn},
     {"engine.format.vlsn", "NULL_VLSN", &null_vlsn},
@@ -316,10 +316,14 @@ static int take_end(Lines *call, Fields *from, Value *values)
     if (from->is_bad || from->at != from->end || !is_usual) {
         return 0;
     }
-    int64_t ms = time % second_ms;
-    ms += ms < 0 ? second_ms : 0;
+    int64_t second = time / per_second, ms = time % per_second;
+    /* Before 1970, both are rounded down. */
+    if (ms < 0) {
+        ms += per_second;
+        second--;
+    }
     values[TIME].number = ms;
-    return take_calendar(call, seconds, (time - ms) / second_ms, &values[TIME]);
+    return take_calendar(call, seconds, second, &values[TIME]);
 }
 
 static char *put(char *out, Text text)
