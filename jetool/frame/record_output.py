@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
@@ -20,6 +20,7 @@ from engine.fields import (
     Key,
     Like,
     Row,
+    Shape,
     Text,
     named_row,
     record,
@@ -28,10 +29,11 @@ from engine.fields import (
 from jetool.frame import params
 from jetool.frame.decode_option import DecodedFields, decoded, decoded_line, decoded_shape
 from jetool.frame.options import Run
-from jetool.output.base import OutputStream
-from jetool.output.columns import rendered
+from jetool.output.base import Encoder, OutputStream
+from jetool.output.columns import rendered, texts_of
 from jetool.output.je_dump import JeDumpEncoder
 from jetool.output.shape import Style, to_text
+from jetool.output.text import TextEncoder, encode
 
 if TYPE_CHECKING:
     from engine.inspect.contents import DecodingPlan
@@ -122,13 +124,21 @@ def write_records(
     while batch := list(islice(rest, _BATCH)):
         if decoding is None:
             keys, data = zip(*batch, strict=True)
-            chunk = rendered(stream.encoder, plain, {"key": keys, "data": data})
+            chunk = _chunk_of(stream.encoder, plain, keys, data)
         else:
             chunk = stream.encoder.rows([named_row(printed(one, db, decoding)) for one in batch])
         stream.write(chunk)
         count += len(batch)
         listener.step("write", count, 0)
     return count
+
+
+def _chunk_of(encoder: Encoder, shape: Shape, keys: Sequence[bytes], data: Sequence[bytes]) -> bytes:
+    """Records as they are, without an object for each."""
+    if isinstance(encoder, TextEncoder) and encoder.prints_by(text_line):
+        texts = texts_of("key", keys, encoder.style), texts_of("data", data, encoder.style)
+        return encode("".join([f"{key}  {value}\n" for key, value in zip(*texts, strict=True)]))
+    return rendered(encoder, shape, {"key": keys, "data": data})
 
 
 def completeness(unseen: str | None) -> Row:

@@ -18,6 +18,11 @@ from jetool.output.text import TextEncoder, encode
 
 _PLAIN: Final = "int"
 _LSN: Final = "lsn"
+# Kinds of bytes, and the format that applies to each.
+_BYTES: Final[dict[str, Callable[[Style], str]]] = {
+    "key": lambda style: style.key_format,
+    "data": lambda style: style.data_format,
+}
 
 
 def rendered(encoder: Encoder, of: Shaped, by_name: Mapping[str, Sequence[Any]]) -> bytes:
@@ -42,13 +47,15 @@ def _row(shape: Shape, values: Sequence[Any]) -> Row:
 
 
 def _as_text(encoder: TextEncoder, shape: Shape, columns: Sequence[Sequence[Any]]) -> bytes:
-    texts = [
-        _texts(field.kind, column, encoder.style, to_text, "-")
-        for field, column in zip(shape.fields, columns, strict=True)
-    ]
+    texts = [texts_of(field.kind, column, encoder.style) for field, column in zip(shape.fields, columns, strict=True)]
     # One format for a whole row takes a third of the time of padding each value.
     form = "  ".join(f"%{'' if pad is str.rjust else '-'}{width}s" for pad, width in encoder.pads)
     return encode("".join([f"{(form % row).rstrip()}\n" for row in zip(*texts, strict=True)]))
+
+
+def texts_of(kind: str, column: Sequence[Any], style: Style) -> Sequence[str | int]:
+    """The values of a column as text; integers may stay as they are."""
+    return _texts(kind, column, style, to_text, "-")
 
 
 def _as_json(encoder: NdjsonEncoder, shape: Shape, columns: Sequence[Sequence[Any]]) -> bytes:
@@ -75,6 +82,9 @@ def _texts(
         return column
     if kind == _LSN and None not in column:
         return _lsn_texts(column, "" if none == "-" else '"', none)
+    if kind in _BYTES and _BYTES[kind](style) == "hex" and None not in column:
+        before, after = ("0x", "") if none == "-" else ('"', '"')
+        return [f"{before}{value.hex()}{after}" for value in column]
     different = set(column)
     # Texts of repeated values are created once.
     if len(different) * 2 < len(column):

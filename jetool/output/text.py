@@ -20,7 +20,7 @@ from typing import Final
 
 from engine.fields import Row, Shape
 from jetool.output import shape
-from jetool.output.base import StreamLayout
+from jetool.output.base import StreamLayout, TextLine
 from jetool.output.shape import KINDS, TEXTS, Style, column_names, to_text
 
 # Widths of columns in streams, by kind; they are fixed, because rows are not held back to measure them.
@@ -296,6 +296,10 @@ class TextEncoder:
     def style(self) -> Style:
         """How values look."""
         return self._plan.style
+
+    def prints_by(self, line: TextLine) -> bool:
+        """Whether rows are printed by a command's function, as one line each however long."""
+        return self._line is line and not self._is_table and self._plan.style.width is None
 
     def has_columns_of(self, shape: Shape) -> bool:
         """Whether rows of a shape are printed as lines with exactly the shape's fields in order."""

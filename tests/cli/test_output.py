@@ -20,6 +20,8 @@ from engine.db.environment import Environment
 from engine.errors import UsageError
 from engine.fields import Field, Shape, named_row, shape_of
 from jetool.frame import cli, schemas
+from jetool.frame.decode_option import decoded_shape
+from jetool.frame.record_output import PrintedRecord, text_line, write_records
 from jetool.output import findings_formats, jsonl, text
 from jetool.output.base import StreamLayout
 from jetool.output.columns import rendered
@@ -396,11 +398,26 @@ VALUES = [
 ]
 
 
+@pytest.mark.parametrize("style", [Style(), Style(key_format="utf8"), Style(data_format="utf8"), Style(width=30)])
+@pytest.mark.parametrize("form", ["text", "csv", "json", "ndjson"])
+def test_records_are_written_as_rows(form: str, style: Style) -> None:
+    records = [(b"", b""), (b"key", b"\x00\xff"), (b"key2", b"x" * 40)] * 3
+    memory, other = Memory(), Memory()
+    shape = decoded_shape(PrintedRecord, None)
+    stream = Renderer(form, style, None, memory).stream(shape, line=text_line)
+    assert write_records(stream, records) == len(records)
+    again = Renderer(form, style, None, other).stream(shape, line=text_line)
+    again.rows(named_row(PrintedRecord(key, data)) for key, data in records)
+    assert memory.data == other.data
+    assert memory.data
+
+
+@pytest.mark.parametrize("key_format", ["utf8", "hex"])
 @pytest.mark.parametrize("selected", [None, ("text", "lsn")])
 @pytest.mark.parametrize("form", ["text", "csv", "json", "ndjson"])
-def test_columns_are_rendered_as_rows(form: str, selected: tuple[str, ...] | None) -> None:
+def test_columns_are_rendered_as_rows(form: str, selected: tuple[str, ...] | None, key_format: str) -> None:
     memory = Memory()
-    encoder = Renderer(form, Style(key_format="utf8"), selected, memory).stream(COLUMNS).encoder
+    encoder = Renderer(form, Style(key_format=key_format), selected, memory).stream(COLUMNS).encoder
     # Few rows, of which each value is another, and many, in which values are repeated.
     for values in (VALUES[:1], VALUES[1:3], VALUES, VALUES * 5):
         names = COLUMNS.names()
