@@ -33,7 +33,7 @@ from engine.txn.payload import PutMode, user_payload
 from engine.txn.txn import LockMode, Txn
 
 # Number of records between two progress reports.
-_TOLD_RECORDS: Final = 100
+_TOLD_RECORDS: Final = 1000
 # Looked up once: getting a member from the enumeration class costs as much as a tenth of a read.
 _DEFAULT: Final = LockMode.DEFAULT
 _NEW_KEY: Final = PutMode.NEW_KEY

@@ -356,7 +356,11 @@ def live_slots(
 
 def _slots(node: BIN, first: int, end: int, now_ms: int) -> LiveSlots:
     expirations, states, values = node.expirations, node.states, node.values
-    chosen = [at for at in range(first, end) if node.is_live(at) and not is_expired(expirations[at], now_ms)]
+    # Most nodes have only records that are live and do not expire.
+    if node.is_all_live() and not any(expirations):
+        chosen = list(range(first, end))
+    else:
+        chosen = [at for at in range(first, end) if node.is_live(at) and not is_expired(expirations[at], now_ms)]
     if node.db.duplicates:
         # The key contains the whole record.
         data: list[bytes | None] = [b""] * len(chosen)

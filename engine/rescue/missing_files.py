@@ -197,6 +197,11 @@ class _Absent:
             return True
         return number in self._cut and offset_of(lsn) >= self._cut[number]
 
+    def may_hold(self, lsns: list[int]) -> bool:
+        """Whether ``holds`` can be true for one of many LSNs."""
+        numbers = {lsn >> 32 for lsn in lsns}
+        return not numbers <= self._present or not numbers.isdisjoint(self._cut)
+
     def note(self, lsn: int, db: str, *, node: bool) -> None:
         """Something leads there."""
         number = file_of(lsn)
@@ -277,7 +282,7 @@ class _Walk:
                 node = read
             if isinstance(node, BIN):
                 bins += 1
-                records += sum(node.is_live(at) for at in range(len(node)))
+                records += node.live_records()
                 self._slots(name, db, node)
                 walked += share
                 if not bins % _TOLD_BINS:
@@ -319,7 +324,7 @@ class _Walk:
         return full if self._absent.holds(full) else NULL_LSN
 
     def _slots(self, name: str, db: DatabaseState, node: BIN) -> None:
-        if db.duplicates:
+        if db.duplicates or not self._absent.may_hold(node.lsns):
             return
         for at in lost_slots(db, node, self._absent.holds, self._engine.ctx.may_be_extinct, self._now_ms):
             self._absent.note(node.lsns[at], name, node=False)

@@ -26,6 +26,7 @@ from engine.tree.in_node import IN
 from engine.tree.keys import Key
 
 DELETED: Final = KNOWN_DELETED | PENDING_DELETED
+_NOT_DELETED: Final = bytes(state for state in range(256) if not state & DELETED)
 BIN_HEIGHT: Final = 1
 _OF_LIVE_RECORDS: Final = PENDING_DELETED | SLOT_EMBEDDED | SLOT_TOMBSTONE
 _NODE_BYTES: Final = 600
@@ -105,6 +106,14 @@ class BIN(IN):
     def is_live(self, index: int) -> bool:
         """Whether readers see the record."""
         return not self.states[index] & DELETED and self.lsns[index] != NULL_LSN
+
+    def is_all_live(self) -> bool:
+        """Whether readers see every record, apart from expiration."""
+        return not self.states.translate(None, _NOT_DELETED) and NULL_LSN not in self.lsns
+
+    def live_records(self) -> int:
+        """The number of records that readers see, apart from expiration."""
+        return len(self) if self.is_all_live() else sum([self.is_live(at) for at in range(len(self))])
 
     def put(
         self, index: int, key: Key, exact: bool, lsn: int, state: int, value: bytes | None, size: int, expiration: int
