@@ -60,6 +60,10 @@ class SharedLog(NamedTuple):
         """Whether the entry at an LSN is the same in both."""
         return lsn < self.end_lsn and lsn >> 32 in self.files
 
+    def holds_all(self, lsns: list[int]) -> bool:
+        """Whether ``holds`` is true for each of many LSNs."""
+        return not lsns or (max(lsns) < self.end_lsn and {lsn >> 32 for lsn in lsns} <= self.files)
+
 
 def common_log(
     one: Storage, files: LogFiles, other: Storage, other_files: LogFiles, listener: Listener = SILENT

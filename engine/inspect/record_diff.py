@@ -275,7 +275,10 @@ class _SlotStream:
 
     def is_held(self, shared: SharedLog) -> bool:
         """Whether all records of the node are in the shared log or embedded in their slots."""
-        return all(data is not None or shared.holds(lsn) for lsn, data in zip(*self._node[2:], strict=True))
+        lsns, data = self._node[2:]
+        if any(value is not None for value in data):
+            lsns = [lsn for lsn, value in zip(lsns, data, strict=True) if value is None]
+        return shared.holds_all(lsns)
 
     @property
     def key(self) -> Key | None:
