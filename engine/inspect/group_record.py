@@ -64,8 +64,9 @@ def last_group_in(stretch: Stretch, actions: list[int]) -> GroupName | None:
     Arguments:
         actions: the argument of ``Stretch.positions`` that keeps the replicated entries.
     """
-    # Only a few stretches of a log contain the key; only their entries are decoded.
-    if stretch.data.find(GROUP_KEY_BYTES, stretch.start, stretch.end) < 0:
+    # A log outside a group has no replicated entries, and only a few stretches contain the key; only their entries are decoded.
+    has_replicated = any(actions[pair] for pair in stretch.pairs)
+    if not has_replicated or stretch.data.find(GROUP_KEY_BYTES, stretch.start, stretch.end) < 0:
         return None
     group = None
     for pos in stretch.positions(actions):
