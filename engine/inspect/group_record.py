@@ -64,7 +64,8 @@ def last_group_in(stretch: Stretch, actions: list[int]) -> GroupName | None:
     Arguments:
         actions: the argument of ``Stretch.positions`` that keeps the replicated entries.
     """
-    # A log outside a group has no replicated entries, and only a few stretches contain the key; only their entries are decoded.
+    # A log outside a group has no replicated entries; of others only a few stretches contain the key, and only their
+    # entries are decoded.
     has_replicated = any(actions[pair] for pair in stretch.pairs)
     if not has_replicated or stretch.data.find(GROUP_KEY_BYTES, stretch.start, stretch.end) < 0:
         return None

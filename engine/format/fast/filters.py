@@ -40,7 +40,8 @@ class ByteFilter:
         self._keys = keys
         self._key_prefixes = key_prefixes
         # Searching a buffer for few keys is faster than examining its entries.
-        self._sought = [] if keys is None or len(keys) + len(key_prefixes) > _FEW_KEYS else [*keys, *key_prefixes]
+        sought = {*(keys or ()), *key_prefixes}
+        self._sought = [] if keys is None or len(sought) > _FEW_KEYS else list(sought)
 
     def may_hold(self, data: bytes) -> bool:
         """Whether a buffer may hold matching entries; LNs hold their keys unchanged."""
