@@ -35,7 +35,7 @@ from engine.format.entry.trace import Trace, encode_trace
 from engine.format.entry_types import FILE_HEADER, IMMUTABLE_FILE, RESTORE_REQUIRED, TRACE
 from engine.format.header import EntryHeader, encode_entry
 from engine.format.lsn import file_of, make_lsn, offset_of
-from engine.format.versions import INVISIBLE_BIT
+from engine.format.versions import PACKED_NUMBERS
 from engine.format.vlsn import NULL_VLSN
 from engine.log.files import LOCK_FILE, MARKER_FILE_NUMBER, LogFile, list_log_files, log_file_path, new_file_name
 from engine.log.marker import MARKER, write_marker
@@ -327,7 +327,7 @@ def _ending(repository: Repository, chosen: Chosen, file: BackupFile, length: in
     now_ms = chosen.manifest.ended_ms
     body = encode_file_header(FileHeader(now_ms, number, found.last_offset, version), version)
     # Log version 6 repeats the version in the flags of each entry.
-    flags = version if version < INVISIBLE_BIT else 0
+    flags = version if version == PACKED_NUMBERS else 0
     content = encode_entry(EntryHeader(0, FILE_HEADER, flags, 0, len(body), NULL_VLSN), body, version)
     body = encode_trace(Trace(now_ms, f"restored from backup {chosen.manifest.id}"), version)
     content += encode_entry(EntryHeader(0, TRACE, flags, 0, len(body), NULL_VLSN), body, version)

@@ -268,7 +268,8 @@ class _Run:
         )
         key = data[pos + max(length, 0) : end]
         if flags < 0:
-            record = decode_body(number, version, data[body:end])
+            raw = raw_at(piece, at)
+            record = decode_body(number, raw.version, raw.body)
             assert isinstance(record, LN)
             flags, db_id, key, length = record.flags, record.db_id, record.key, -1 if record.data is None else 0
         self.db_ids.add(db_id)

@@ -16,8 +16,8 @@ from engine.format.fast.header import header_lengths
 from engine.format.fast.ln import database_at
 from engine.format.header import FLAGS_AT, REPLICATED, TYPE_AT, is_invisible
 from engine.format.lsn import offset_of
-from engine.format.versions import LN_FLAGS_FIRST, LN_KEY_FIRST
-from engine.log.passes import RangePiece, positions
+from engine.format.versions import LN_FLAGS_FIRST, LN_KEY_FIRST, PACKED_NUMBERS
+from engine.log.passes import RangePiece, positions, raw_at
 
 _WANTED: Final = (LNS - DUP_COUNT_LNS) | TREE_NODE_ENTRIES | {DB_TREE}
 _LN: Final = 1
@@ -66,7 +66,11 @@ class Sieve:
             kind = _KINDS[number]
             if kind & _LN:
                 body = pos + lengths[number | flags << 8]
-                db_id = database_at(data, body, version)
+                if version < PACKED_NUMBERS:
+                    raw = raw_at(piece, pos)
+                    db_id = database_at(raw.body, 0, raw.version)
+                else:
+                    db_id = database_at(data, body, version)
                 # An offset in the replication stream is not trusted: a rollback may restore the version.
                 if (
                     kind & _DELETION

@@ -15,7 +15,8 @@ from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from engine.errors import FormatError, plural
-from engine.format.entry_types import BY_NUMBER, type_name
+from engine.format.entry_types import BY_NUMBER, FILE_HEADER, type_name
+from engine.format.versions import PACKED_NUMBERS
 
 Record = tuple[Any, ...]
 Decode = Callable[[bytes, int], Record]
@@ -276,12 +277,35 @@ def codec_of(number: int) -> Codec | None:
     return codec
 
 
+def readable_body(number: int, version: int, own_version: int, body: bytes) -> tuple[int, bytes]:
+    """Translate the body of an entry of log version 1 to 5 to the layout of version 6.
+
+    Arguments:
+        number: entry type.
+        version: log version of the file.
+        own_version: the version of the entry, from its flags.
+        body: exactly the bytes of the item.
+
+    Returns:
+        The version whose layout the body has now, and the body. A body that does not fit its type is returned as it is,
+        with its own version: ``decode_body`` raises the error when somebody needs the fields.
+    """
+    if version >= PACKED_NUMBERS or number == FILE_HEADER:
+        return version, body
+    from engine.format.entry.early import translated
+
+    try:
+        return PACKED_NUMBERS, translated(number, own_version, body)
+    except FormatError:
+        return min(own_version, PACKED_NUMBERS - 1), body
+
+
 def decode_body(number: int, version: int, body: bytes) -> Record:
     """Decode the body of an entry.
 
     Arguments:
         number: entry type.
-        version: log version of the file.
+        version: log version of the file; until v5 the entry's own version.
         body: exactly the bytes of the item.
 
     Returns:
@@ -293,6 +317,10 @@ def decode_body(number: int, version: int, body: bytes) -> Record:
     codec = codec_of(number)
     if codec is None:
         raise FormatError("unknown entry type", expected="1..45", found=str(number))
+    if version < PACKED_NUMBERS and number != FILE_HEADER:
+        from engine.format.entry.early import translated
+
+        body, version = translated(number, version, body), PACKED_NUMBERS
     try:
         return codec.decode(body, version)
     except FormatError as error:

@@ -16,7 +16,8 @@ can be set in place later (R-LOG-41). Entries of type ``Erased`` keep the checks
 checked.
 
 Flags: 0x80 provisional YES, 0x40 provisional BEFORE_CKPT_END (ignored under 0x80), 0x20 replicated, 0x10 invisible
-(since v7), 0x08 VLSN present (since v8). In version 6 the low five bits hold the log version instead.
+(since v7), 0x08 VLSN present (since v8). In version 6 the low five bits hold the log version instead, and until v5 the
+entry's own version, which is 0 to 5.
 
 ``examine`` determines what the entry at a position of a buffer is: the general way, with every possible reason for a
 bad entry. Readers process *plain* entries by the loops of ``engine.format.fast``. A plain entry has a known type, a
@@ -36,7 +37,7 @@ from typing import Final, NamedTuple
 from zlib import adler32
 
 from engine.format.entry_types import ERASED, is_valid_type
-from engine.format.versions import INVISIBLE_BIT, VLSN_PRESENT_BIT
+from engine.format.versions import INVISIBLE_BIT, PACKED_NUMBERS, VLSN_PRESENT_BIT
 from engine.format.vlsn import NULL_VLSN
 
 # The fields, as the codec reads them. The plain numbers below cost nothing in compiled code.
@@ -120,8 +121,17 @@ def header_bytes(flags: int, version: int) -> int:
 
 
 def is_invisible(flags: int, version: int) -> bool:
-    """Whether replication has rolled the entry back; version 6 has no such bit."""
+    """Whether replication has rolled the entry back; until v6 there is no such bit."""
     return version >= INVISIBLE_BIT and bool(flags & INVISIBLE)
+
+
+def has_own_version(flags: int, version: int) -> bool:
+    """Whether the low bits of the flags hold a version that entries of the file can have; since v7 they hold none."""
+    if version >= INVISIBLE_BIT:
+        return True
+    # v6 repeats its version in every header; before, each type has its own.
+    held = flags & VERSION_BITS_V6
+    return held == version if version == PACKED_NUMBERS else held < PACKED_NUMBERS
 
 
 def decode_header(data: bytes, pos: int, version: int) -> EntryHeader:
@@ -213,8 +223,7 @@ def examine(data: bytes, pos: int, end: int, version: int, prev_offset: int, *, 
     if not is_valid_type(data[pos + TYPE_AT], version):
         return EntryCheck(BAD_TYPE, None, 0, 0, data[pos + TYPE_AT])
     flags = data[pos + FLAGS_AT]
-    # v6 repeats its version in every header.
-    if version < INVISIBLE_BIT and flags & VERSION_BITS_V6 != version:
+    if not has_own_version(flags, version):
         return EntryCheck(BAD_TYPE, None, 0, version, flags & VERSION_BITS_V6)
     length = header_bytes(flags, version)
     if room < length:

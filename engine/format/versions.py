@@ -2,7 +2,8 @@
 introduced.
 
 Source: je-log-format.md sections 1 and 15. The version in a file's header applies to all of its
-entries. This project reads versions 6 to 26. The version that it writes depends on the existing log, since JE never
+entries; until v5 each entry also has a version of its own, which counts the changes of its type. This project reads
+versions 1 to 26. The version that it writes depends on the existing log, since JE never
 writes an older version after a newer one: a new environment has version 17, an environment of an earlier version is
 continued in 17, and one of a later version in its own version. No real logs of versions 16 and 18 to 25 were available:
 these are read and written by the rules in JE's sources.
@@ -12,13 +13,14 @@ from __future__ import annotations
 
 from typing import Final
 
-OLDEST_VERSION: Final = 6
+OLDEST_VERSION: Final = 1
 NEWEST_VERSION: Final = 26
 # For new environments.
 WRITTEN_VERSION: Final = 17
 
 # First release that wrote the version.
 JE_RELEASES: Final[dict[int, str]] = {
+    1: "1.5", 2: "1.7", 3: "2.0", 4: "3.1", 5: "3.2",
     6: "3.3", 7: "4.0", 8: "5.0", 9: "6.0", 10: "6.2", 11: "6.3", 12: "7.0", 13: "7.1", 14: "7.3", 15: "7.5",
     16: "18.1",
     17: "18.2", 18: "19.3", 19: "19.5", 20: "20.1", 21: "20.2", 22: "21.3", 23: "23.1", 24: "24.2", 25: "25.1",
@@ -27,11 +29,14 @@ JE_RELEASES: Final[dict[int, str]] = {
 
 # Highest entry type number by version: a higher one ends the log (je-log-format.md 5).
 HIGHEST_TYPE: Final[dict[int, int]] = {
-    6: 27, 7: 30, 8: 36, 9: 37, 10: 37, 11: 38, 12: 38, 13: 38, 14: 39, 15: 40, 16: 42,
+    1: 27, 2: 27, 3: 27, 4: 27, 5: 27, 6: 27,
+    7: 30, 8: 36, 9: 37, 10: 37, 11: 38, 12: 38, 13: 38, 14: 39, 15: 40, 16: 42,
     17: 43, 18: 43, 19: 43, 20: 43, 21: 43, 22: 43, 23: 43, 24: 43, 25: 45, 26: 45,
 }  # fmt: skip
 
 # Features, each with the first version that has it.
+# Before it no number is packed; ``entry.early`` translates such bodies to the layout of this version.
+PACKED_NUMBERS: Final = 6
 INVISIBLE_BIT: Final = 7
 VLSN_PRESENT_BIT: Final = 8
 TWO_PART_DUPLICATES: Final = 8

@@ -29,7 +29,7 @@ from engine.format.header import (
 )
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null, offset_of
 from engine.format.versions import is_supported
-from engine.log.entry import LogEntry, log_entry
+from engine.log.entry import LogEntry, readable_entry
 from engine.log.files import LogFile, log_file_name
 from engine.native import value_at, values_at
 from engine.storage.base import ReadFile, Storage
@@ -354,18 +354,7 @@ class LogAccess:
             ok = entry_checksum(entry, version) == header.checksum
             if not ok:
                 raise self._bad(lsn, "the checksum does not match")
-        return log_entry(
-            lsn=lsn,
-            type_number=header.type_number,
-            version=version,
-            flags=header.flags,
-            prev_offset=header.prev_offset,
-            item_size=header.item_size,
-            vlsn=header.vlsn,
-            checksum=header.checksum,
-            checksum_ok=ok,
-            body=entry[length:],
-        )
+        return readable_entry(version, header, lsn, entry[length:], ok)
 
     def _bad(self, lsn: int, what: str) -> DamageError:
         return DamageError(

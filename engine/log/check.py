@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from engine.errors import FormatError
-from engine.format.codecs import decode_body
+from engine.format.codecs import decode_body, readable_body
 from engine.format.entry_types import (
     CKPT_END,
     COMMIT,
@@ -34,6 +34,7 @@ from engine.format.header import (
     GOOD,
     HEADER_WITH_VLSN_BYTES,
     REPLICATED,
+    VERSION_BITS_V6,
     EntryCheck,
     EntryHeader,
     is_invisible,
@@ -306,12 +307,13 @@ class _CheckPass:
     def _control(self, offset: int, header: EntryHeader, examined: EntryCheck) -> None:
         body = self._reader.window.bytes_at(offset + examined.header_bytes, header.item_size)
         lsn = self._reader.file.number << 32 | offset
-        if header.type_number == FILE_SUMMARY_LN and (found := summarised_file(body, self._reader.version)) is not None:
+        version, body = readable_body(header.type_number, self._reader.version, header.flags & VERSION_BITS_V6, body)
+        if header.type_number == FILE_SUMMARY_LN and (found := summarised_file(body, version)) is not None:
             # There is a FileSummaryLN per file and checkpoint, so it is read without making a record if possible.
             self._words[found[0]] = LoggedFileState(lsn, not found[1])
             return
         try:
-            record = decode_body(header.type_number, self._reader.version, body)
+            record = decode_body(header.type_number, version, body)
         except FormatError:
             # The checksum is right, so this is not damage; a pass that decodes every body reports it.
             return

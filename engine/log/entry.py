@@ -9,22 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from engine.format.codecs import Record, decode_body
-from engine.format.entry_types import type_name
+from engine.format.codecs import Record, decode_body, readable_body
+from engine.format.entry_types import FILE_HEADER, type_name
 from engine.format.fast.header import PLAIN_HEADER, header_lengths
 from engine.format.fast.loops import NO_TALLIES, keeping
 from engine.format.fast.walks import sift
 from engine.format.header import (
     HEADER_BYTES,
     REPLICATED,
+    VERSION_BITS_V6,
     VLSN_AT,
     VLSN_FIELD,
+    EntryHeader,
     Provisional,
     header_bytes,
     is_invisible,
     provisional_of,
 )
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
+from engine.format.versions import INVISIBLE_BIT, PACKED_NUMBERS
 from engine.format.vlsn import NULL_VLSN
 
 _new_tuple: Final = tuple.__new__
@@ -54,9 +57,11 @@ class LogEntry(NamedTuple):
 
     Attributes:
         lsn: the position of its header.
+        version: the log version whose layout the body has: that of the file, but 6 for the translated body of an entry
+            of v1 to v5.
         flags: the flags byte of the header.
         prev_offset: offset of the previous entry in the same file.
-        item_size: size of the body.
+        item_size: size of the body in the log.
         vlsn: NULL_VLSN if the entry has no VLSN.
         checksum_ok: None for erased entries, whose checksum has no meaning.
     """
@@ -76,6 +81,13 @@ class LogEntry(NamedTuple):
     def type_name(self) -> str:
         """JE's name of the type."""
         return type_name(self.type_number)
+
+    @property
+    def own_version(self) -> int:
+        """The version that JE prints after the name of the type: until v6 the flags hold it."""
+        if self.version >= INVISIBLE_BIT or self.type_number == FILE_HEADER:
+            return self.version
+        return self.flags & VERSION_BITS_V6
 
     @property
     def provisional(self) -> Provisional:
@@ -105,6 +117,32 @@ class LogEntry(NamedTuple):
             FormatError: the body does not fit its type.
         """
         return decode_body(self.type_number, self.version, self.body)
+
+
+def readable_entry(
+    file_version: int,
+    header: EntryHeader,
+    lsn: int,
+    body: bytes,
+    checksum_ok: bool | None,
+) -> LogEntry:
+    """The entry with a header and a body as they are in the log; a body of v1 to v5 is translated."""
+    number, flags = header.type_number, header.flags
+    version = file_version
+    if file_version < PACKED_NUMBERS:
+        version, body = readable_body(number, file_version, flags & VERSION_BITS_V6, body)
+    return log_entry(
+        lsn=lsn,
+        type_number=number,
+        version=version,
+        flags=flags,
+        prev_offset=header.prev_offset,
+        item_size=header.item_size,
+        vlsn=header.vlsn,
+        checksum=header.checksum,
+        checksum_ok=checksum_ok,
+        body=body,
+    )
 
 
 def log_entry(

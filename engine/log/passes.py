@@ -16,12 +16,14 @@ from typing import Final, NamedTuple
 
 from engine.errors import DamageError, FormatError
 from engine.events import SILENT, Listener, Progress
+from engine.format.codecs import readable_body
 from engine.format.entry.file_header import FILE_HEADER_BYTES, decode_file_header
 from engine.format.fast.header import PAIRS, PLAIN_HEADER, header_lengths
 from engine.format.fast.loops import NO_TALLIES, keeping
 from engine.format.fast.walks import sift
-from engine.format.header import HEADER_BYTES, VLSN_AT, VLSN_FIELD
+from engine.format.header import HEADER_BYTES, VERSION_BITS_V6, VLSN_AT, VLSN_FIELD
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
+from engine.format.versions import PACKED_NUMBERS
 from engine.format.vlsn import NULL_VLSN
 from engine.log.access import LogAccess
 from engine.log.check import check_file
@@ -40,7 +42,7 @@ Pick = Callable[[bytes, list[int], list[int]], int]
 
 
 class RawEntry(NamedTuple):
-    """One entry in a pass; the body is not decoded."""
+    """One entry in a pass; the body is not decoded. A body of v1 to v5 is translated, and ``version`` is then 6."""
 
     lsn: int
     type_number: int
@@ -212,10 +214,11 @@ def raw_at(piece: RangePiece, pos: int) -> RawEntry:
     length = header_lengths(version)[pair]
     body = pos + length
     vlsn = NULL_VLSN if length == HEADER_BYTES else VLSN_FIELD.unpack_from(data, pos + VLSN_AT)[0]
+    content, layout = data[body : body + size], version
+    if version < PACKED_NUMBERS:
+        layout, content = readable_body(pair & 0xFF, version, pair >> 8 & VERSION_BITS_V6, content)
     # Same as RawEntry(...), but without the Python call of a NamedTuple's constructor.
-    return _new_tuple(
-        RawEntry, (lsn + pos, pair & 0xFF, version, pair >> 8, vlsn, data[body : body + size], length + size)
-    )
+    return _new_tuple(RawEntry, (lsn + pos, pair & 0xFF, layout, pair >> 8, vlsn, content, length + size))
 
 
 def bytes_of(access: LogAccess, extent: LogRange) -> int:

@@ -42,7 +42,7 @@ from engine.format.header import (
 from engine.format.lsn import NULL_LSN, offset_of
 from engine.format.versions import NEWEST_VERSION, OLDEST_VERSION, is_supported
 from engine.format.vlsn import NULL_VLSN
-from engine.log.entry import AT_END_OF_LOG, BY_NEXT_FILE, Damage, LogEntry, Stretch, log_entry
+from engine.log.entry import AT_END_OF_LOG, BY_NEXT_FILE, Damage, LogEntry, Stretch, log_entry, readable_entry
 from engine.log.files import LogFile, version_beside
 from engine.log.window import WINDOW_BYTES, SearchBudget, Window, look, next_good
 from engine.storage.base import Storage
@@ -283,18 +283,7 @@ class FileReader:
         assert header is not None
         body = self.window.bytes_at(offset + examined.header_bytes, header.item_size)
         ok = None if header.type_number == ERASED else True
-        return log_entry(
-            lsn=self.file.number << 32 | offset,
-            type_number=header.type_number,
-            version=self.version,
-            flags=header.flags,
-            prev_offset=header.prev_offset,
-            item_size=header.item_size,
-            vlsn=header.vlsn,
-            checksum=header.checksum,
-            checksum_ok=ok,
-            body=body,
-        )
+        return readable_entry(self.version, header, self.file.number << 32 | offset, body, ok)
 
     def broken_link(self, offset: int, examined: EntryCheck) -> Damage | None:
         """Report a good entry that does not point back to the previous one.

@@ -144,7 +144,7 @@ _HEADER: Final[dict[str, Callable[[LogEntry], Any]]] = {
     "offset": lambda e: e.lsn & 0xFFFFFFFF,
     "lsn": lambda e: format_lsn(e.lsn),
     "type": lambda e: e.type_name,
-    "version": lambda e: e.version,
+    "version": lambda e: e.own_version,
     "provisional": lambda e: e.provisional.value,
     "replicated": lambda e: e.replicated,
     "invisible": lambda e: e.invisible,

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.errors import DamageError, FormatError, plural
 from engine.format.bytecursor import join_two_part_key
+from engine.format.codecs import readable_body
 from engine.format.entry.db_tree import MAPPING_DB_ID, NAMING_DB_ID
 from engine.format.entry.ln import LN
 from engine.format.entry.node import SLOT_EMBEDDED
@@ -51,6 +52,7 @@ from engine.format.header import (
     HEADER_BYTES,
     HEADER_WITH_VLSN_BYTES,
     TYPE_AT,
+    VERSION_BITS_V6,
     Provisional,
     decode_header,
     header_bytes,
@@ -58,7 +60,7 @@ from engine.format.header import (
     provisional_of,
 )
 from engine.format.lsn import file_of, format_lsn, is_null, offset_of
-from engine.format.versions import EXPIRATION, TWO_PART_DUPLICATES
+from engine.format.versions import EXPIRATION, PACKED_NUMBERS, TWO_PART_DUPLICATES
 from engine.log.access import LogAccess, is_user_entry
 from engine.log.entry import LogEntry
 from engine.log.files import log_file_name
@@ -344,7 +346,12 @@ class RecordCheck:
         db_id = 0
         if header.type_number in LNS:
             try:
-                db_id = database_of(data[length:], version)
+                body = data[length:]
+                layout = version
+                if version < PACKED_NUMBERS:
+                    body = handle.read(offset + length, header.item_size)
+                    layout, body = readable_body(header.type_number, version, header.flags & VERSION_BITS_V6, body)
+                db_id = database_of(body, layout)
             except (FormatError, IndexError):
                 return rules.NO_ENTRY, "what begins here is not a whole entry"
         return _Head(header.type_number, version, header.flags, length + header.item_size, db_id)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from engine.errors import FormatError
 from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.format.fields import Shape, shape
 from engine.format.lsn import NULL_LSN
-from engine.format.versions import TWO_PART_DUPLICATES
+from engine.format.versions import PACKED_NUMBERS, TWO_PART_DUPLICATES
 
 
 class DeltaSlot(NamedTuple):
@@ -57,6 +58,8 @@ IN_DUP_DELETE: Final[Shape] = shape(INDupDelete, "deleted_node_id=node:int main_
 
 def decode_old_delta(body: bytes, version: int) -> OldDelta:
     """Decode a BINDelta or DupBINDelta body, v6 to v8."""
+    if version < PACKED_NUMBERS:
+        raise FormatError("the body of a delta before v6 is not translated")
     reader = ByteReader(body)
     db_id, full = reader.packed(), reader.packed()
     delta = reader.packed() if version >= TWO_PART_DUPLICATES else NULL_LSN

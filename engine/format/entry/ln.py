@@ -36,6 +36,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
+from engine.errors import FormatError
 from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.format.entry import ln_content as lc
 from engine.format.entry_types import INSERTIONS, REPLACEMENTS
@@ -45,6 +46,7 @@ from engine.format.versions import (
     EMBEDDED_RECORDS,
     LN_FLAGS_FIRST,
     LN_KEY_FIRST,
+    PACKED_NUMBERS,
     PRIOR_VERSION,
     TWO_PART_DUPLICATES,
 )
@@ -262,6 +264,8 @@ def _encode_v19(writer: ByteWriter, record: LN, version: int, kind: LNKind) -> N
 
 
 def _decode_v6(body: bytes, version: int, kind: LNKind) -> LN:
+    if version < PACKED_NUMBERS:
+        raise FormatError("the body of an entry before v6 is not translated")
     reader = ByteReader(body)
     db_id = reader.packed()
     abort_lsn = reader.packed() if kind.transactional else NULL_LSN

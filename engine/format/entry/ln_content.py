@@ -295,13 +295,16 @@ def _read_config(reader: ByteReader, version: int) -> DatabaseConfig:
 
 
 def _read_offsets(reader: ByteReader) -> tuple[int, ...]:
-    """Decode offsets from differences: 15-bit groups, least significant first; a group g with more to follow is -1 -
-    g.
-    """
     count = reader.packed()
     # One call for all groups: the log of a cleaned environment holds hundreds of thousands of them.
-    length = reader.count(2)
-    raw = reader.raw(2 * length)
+    return unpacked_offsets(count, reader.raw(2 * reader.count(2)))
+
+
+def unpacked_offsets(count: int, raw: bytes) -> tuple[int, ...]:
+    """Decode ``count`` offsets from their differences: 15-bit groups in two bytes each, least significant first; a
+    group g with more to follow is -1 - g.
+    """
+    length = len(raw) // 2
     shorts = unpack(f"<{length}h", raw)
     high = raw[1::2]
     offsets: list[int] = []

@@ -45,6 +45,7 @@ from engine.format.versions import (
     LN_KEY_FIRST,
     LONG_LSNS_ONLY,
     NODE_SIZES,
+    PACKED_NUMBERS,
     TWO_PART_DUPLICATES,
 )
 
@@ -171,6 +172,8 @@ def decode_node(body: bytes, version: int, type_number: int, *, with_slots: bool
     Raises:
         FormatError: the body does not fit the layout.
     """
+    if version < PACKED_NUMBERS:
+        raise FormatError("the body of a node before v6 is not translated")
     reader = ByteReader(body)
     head = _read_versions(reader, version)
     is_bin = type_number in BINS

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 
 from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.format.fields import Shape, shape
+from engine.format.versions import PACKED_NUMBERS
 
 
 class Trace(NamedTuple):
@@ -33,5 +34,8 @@ def decode_trace(body: bytes, version: int) -> Trace:
 
 
 def encode_trace(record: Trace, version: int) -> bytes:
-    """Encode a Trace body."""
+    """Encode a Trace body of any version."""
+    if version < PACKED_NUMBERS:
+        text = record.message.encode("utf-8", "surrogateescape")
+        return ByteWriter().i64(record.time).i32(len(text)).raw(text).getvalue()
     return ByteWriter().packed(record.time).string(record.message).getvalue()

@@ -84,7 +84,7 @@ def encode_txn_end(record: TxnEnd, version: int) -> bytes:
 def decode_prepare(body: bytes, version: int) -> Prepare:
     """Decode a Prepare body, any version."""
     reader = ByteReader(body)
-    record = Prepare(reader.packed(), reader.packed(), reader.i32(), _short_bytes(reader), _short_bytes(reader))
+    record = Prepare(reader.packed(), reader.packed(), reader.i32(), read_xid_part(reader), read_xid_part(reader))
     reader.finish()
     return record
 
@@ -97,6 +97,7 @@ def encode_prepare(record: Prepare, version: int) -> bytes:
     return writer.getvalue()
 
 
-def _short_bytes(reader: ByteReader) -> bytes | None:
+def read_xid_part(reader: ByteReader) -> bytes | None:
+    """Read a part of an XID: a length in one byte, -1 for null, and the bytes."""
     length = reader.i8()
     return None if length == -1 else reader.raw(length)

@@ -24,7 +24,7 @@ from engine.format.header import (
     VLSN_PRESENT,
     header_bytes,
 )
-from engine.format.versions import INVISIBLE_BIT, VLSN_PRESENT_BIT
+from engine.format.versions import INVISIBLE_BIT, PACKED_NUMBERS, VLSN_PRESENT_BIT
 from engine.format.vlsn import NULL_VLSN
 
 if TYPE_CHECKING:
@@ -70,10 +70,14 @@ def header_lengths(version: int) -> list[int]:
 
 
 def plain_pairs(version: int) -> frozenset[int]:
-    """The pairs ``type | flags << 8`` of plain entries; ``examine`` has to check all others."""
+    """The pairs ``type | flags << 8`` of plain entries; ``examine`` has to check all others.
+
+    Until v5 there is none, because every body has to be translated (``entry.early``).
+    """
     pairs = _plain_by_version.get(version)
     if pairs is None:
-        types = [number for number in range(256) if is_valid_type(number, version) and number not in RARE_ENTRIES]
+        readable = range(256) if version >= PACKED_NUMBERS else ()
+        types = [number for number in readable if is_valid_type(number, version) and number not in RARE_ENTRIES]
         # In v6 the flags hold the log version.
         rare = INVISIBLE if version >= INVISIBLE_BIT else VERSION_BITS_V6
         usual = 0 if version >= INVISIBLE_BIT else version
@@ -97,7 +101,8 @@ def steps(version: int) -> list[int]:
         usual = 0 if version >= INVISIBLE_BIT else version
         table = []
         for flags, length in enumerate(header_lengths(version)[::256]):
-            table += rows[length] if flags & rare == usual else [_BEYOND] * 256
+            usable = flags & rare == usual and version >= PACKED_NUMBERS
+            table += rows[length] if usable else [_BEYOND] * 256
         _steps_by_version[version] = table
     return table
 

@@ -29,7 +29,7 @@ from engine.format.entry.ln import (
 from engine.format.entry_types import COMMON_PUTS, TRANSACTIONAL
 from engine.format.header import FLAGS_AT, REPLICATED, TYPE_AT, VLSN_PRESENT, header_bytes
 from engine.format.lsn import NULL_LSN
-from engine.format.versions import CREATION_TIMES, LN_FLAGS_FIRST, LN_KEY_FIRST, PRIOR_VERSION
+from engine.format.versions import CREATION_TIMES, LN_FLAGS_FIRST, LN_KEY_FIRST, PACKED_NUMBERS, PRIOR_VERSION
 from engine.format.vlsn import NULL_VLSN
 
 # Flags of fields outside the plain insertion or update that is read here.
@@ -347,7 +347,9 @@ def database_of(body: bytes, version: int) -> int:
 
 
 def database_at(data: bytes, at: int, version: int) -> int:
-    """Like ``database_of``, for a body at a position in a buffer."""
+    """Like ``database_of``, for a body at a position in a buffer; a body before v6 has to be translated first."""
+    if version < PACKED_NUMBERS:
+        raise FormatError("the body of an entry before v6 is not translated")
     if version < LN_FLAGS_FIRST:
         return unpack(data, at)[0]
     # One byte of flags since v12, two since v16, three since v26.

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Final
 
 from engine.errors import FormatError
-from engine.format.bytecursor import pack, unpack
-from engine.format.versions import DTVLSN, LN_FLAGS_FIRST, MASTER_TERM
+from engine.format.bytecursor import LONG_BYTES, pack, unpack
+from engine.format.versions import DTVLSN, LN_FLAGS_FIRST, MASTER_TERM, PACKED_NUMBERS
 
 # No master, no DTVLSN, and (since v22) no term; later versions encode no master as -1.
 _LOCAL: Final = bytes(2)
@@ -23,9 +23,17 @@ def ended_transaction(data: bytes, at: int, version: int) -> int:
         FormatError, IndexError: the body is too short.
     """
     pos = at
+    if version < PACKED_NUMBERS:
+        return _unpacked_id(data, at)
     if version >= LN_FLAGS_FIRST:
         _, pos = unpack(data, pos)
     return unpack(data, pos)[0]
+
+
+def _unpacked_id(data: bytes, at: int) -> int:
+    if at + LONG_BYTES > len(data):
+        raise FormatError("the entry of a transaction's end is too short")
+    return int.from_bytes(data[at : at + LONG_BYTES], "little", signed=True)
 
 
 def txn_end_fields(data: bytes, at: int, end: int, version: int) -> tuple[int, int]:

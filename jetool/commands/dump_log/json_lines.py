@@ -64,7 +64,7 @@ class EntryJsonLines:
         label = self._labels.get(version << 16 | flags << 8 | number)
         if label is None:
             label = self._labels[version << 16 | flags << 8 | number] = (
-                f'"type":"{type_name(number)}","version":{version},"provisional":"{entry.provisional.value}",'
+                f'"type":"{type_name(number)}","version":{entry.own_version},"provisional":"{entry.provisional.value}",'
                 f'"replicated":{_WORDS[entry.replicated]},"invisible":{_WORDS[entry.invisible]},"vlsn":'
             )
         file, offset = lsn >> 32, lsn & 0xFFFFFFFF

@@ -97,7 +97,7 @@ def entry_row(
         file=lsn >> 32,
         offset=lsn & 0xFFFFFFFF,
         type=entry.type_name,
-        version=entry.version,
+        version=entry.own_version,
         provisional=entry.provisional.value,
         replicated=entry.replicated,
         invisible=entry.invisible,

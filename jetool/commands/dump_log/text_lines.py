@@ -83,7 +83,7 @@ class LineRenderer:
         lsn, number, version, flags, _, size, vlsn, _, _, _ = entry
         label = self._labels.get(version << 16 | flags << 8 | number)
         if label is None:
-            label = f"{type_name(number) + '/' + str(version):<18} {entry.provisional.value:<4}"
+            label = f"{type_name(number) + '/' + str(entry.own_version):<18} {entry.provisional.value:<4}"
             self._labels[version << 16 | flags << 8 | number] = label
         db: int | str = "-"
         txn: int | str = "-"

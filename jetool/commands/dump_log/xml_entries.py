@@ -81,7 +81,7 @@ def _header(entry: LogEntry) -> str:
     if entry.invisible:
         optional += ' isInvisible="1"'
     return (
-        f'lsn="{format_lsn(entry.lsn)}" type="{entry.type_name}/{entry.version}"{optional} '
+        f'lsn="{format_lsn(entry.lsn)}" type="{entry.type_name}/{entry.own_version}"{optional} '
         f'prev="0x{entry.prev_offset:x}" size="{entry.item_size}" cksum="{entry.checksum}"'
     )
 
