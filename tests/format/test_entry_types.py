@@ -23,11 +23,11 @@ SOURCE = Path(ROOT / "engine/format/entry_types.py").read_text("utf-8")
 
 # Number, name, transactional (t), replicable (r) or matchpoint (m), first version, last version written (0: still).
 TABLE = """
-1 LN_TX tr 6 7; 2 LN r 6 7; 3 MapLN_TX t 6 7; 4 MapLN - 6 0; 5 NameLN_TX tr 6 0; 6 NameLN r 6 0;
-7 DelDupLN_TX tr 6 7; 8 DelDupLN r 6 7; 9 DupCountLN_TX t 6 7; 10 DupCountLN - 6 7; 11 FileSummaryLN - 6 0;
-12 IN - 6 0; 13 BIN - 6 0; 14 DIN - 6 7; 15 DBIN - 6 7; 16 DbTree - 6 0; 17 Commit tm 6 0; 18 Abort tm 6 0;
-19 CkptStart - 6 0; 20 CkptEnd - 6 0; 21 INDelete - 6 7; 22 BINDelta - 6 8; 23 DupBINDelta - 6 7;
-24 Trace r 6 0; 25 FileHeader - 6 0; 26 INDupDelete - 6 7; 27 Prepare t 6 17; 28 RollbackStart - 7 0;
+1 LN_TX tr 1 7; 2 LN r 1 7; 3 MapLN_TX t 1 7; 4 MapLN - 1 0; 5 NameLN_TX tr 1 0; 6 NameLN r 1 0;
+7 DelDupLN_TX tr 1 7; 8 DelDupLN r 1 7; 9 DupCountLN_TX t 1 7; 10 DupCountLN - 1 7; 11 FileSummaryLN - 1 0;
+12 IN - 1 0; 13 BIN - 1 0; 14 DIN - 1 7; 15 DBIN - 1 7; 16 DbTree - 1 0; 17 Commit tm 1 0; 18 Abort tm 1 0;
+19 CkptStart - 1 0; 20 CkptEnd - 1 0; 21 INDelete - 1 7; 22 BINDelta - 1 8; 23 DupBINDelta - 1 7;
+24 Trace r 1 0; 25 FileHeader - 1 0; 26 INDupDelete - 1 7; 27 Prepare t 1 17; 28 RollbackStart - 7 0;
 29 RollbackEnd - 7 0; 30 Matchpoint m 7 0; 31 DEL_LN_TX tr 8 0; 32 DEL_LN r 8 0; 33 INS_LN_TX tr 8 0;
 34 INS_LN r 8 0; 35 UPD_LN_TX tr 8 0; 36 UPD_LN r 8 0; 37 NewBINDelta - 9 0; 38 ImmutableFile - 11 0;
 39 RestoreRequired - 14 0; 40 ReservedFileLN - 15 0; 41 ExtinctScanLN - 16 0; 42 ExtinctScanLN_TX tr 16 0;
@@ -35,7 +35,7 @@ TABLE = """
 """
 
 # How many type numbers each version knows.
-HIGHEST = {6: 27, 7: 30, 8: 36, 9: 37, 10: 37, 11: 38, 12: 38, 13: 38, 14: 39, 15: 40, 16: 42, **dict.fromkeys(
+HIGHEST = {**dict.fromkeys(range(1, 7), 27), 7: 30, 8: 36, 9: 37, 10: 37, 11: 38, 12: 38, 13: 38, 14: 39, 15: 40, 16: 42, **dict.fromkeys(
     range(17, 25), 43), 25: 45, 26: 45}  # fmt: skip
 
 
@@ -60,11 +60,12 @@ def test_look_up() -> None:
 
 
 def test_versions() -> None:
-    assert (OLDEST_VERSION, NEWEST_VERSION) == (6, 26)
+    assert (OLDEST_VERSION, NEWEST_VERSION) == (1, 26)
+    known = [*range(1, 6), *VERSIONS]
     assert HIGHEST_TYPE == HIGHEST
-    assert list(JE_RELEASES) == list(VERSIONS)
-    assert [version for version in range(40) if is_supported(version)] == list(VERSIONS)
-    for version in VERSIONS:
+    assert list(JE_RELEASES) == known
+    assert [version for version in range(40) if is_supported(version)] == known
+    for version in known:
         valid = [number for number in range(256) if is_valid_type(number, version)]
         assert valid == list(range(1, HIGHEST[version] + 1))
         assert all(BY_NUMBER[number].since <= version for number in valid)
