@@ -29,7 +29,7 @@ from engine.db.parts import EnvironmentParts, make_context
 from engine.db.stream import EnvironmentStream
 from engine.db.vlsn_index.head import cut_missing
 from engine.db.vlsn_index.store import HookGroup, StoredIndex, VLSNHook, VLSNParticipant, tell_stream
-from engine.errors import DamageError, InUseError, NotFoundError, RefusedError, StorageError, plural
+from engine.errors import DamageError, InUseError, NotFoundError, RefusedError, StorageError, UnsupportedError, plural
 from engine.events import Listener
 from engine.evictor.evictor import Evictor
 from engine.format.entry.db_tree import ENV_REPLICATED
@@ -37,7 +37,7 @@ from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.entry.ln import LN
 from engine.format.entry.markers import RestoreRequired
 from engine.format.lsn import NULL_LSN, format_lsn, make_lsn, offset_of
-from engine.format.versions import PRIOR_VERSION, continued_in
+from engine.format.versions import JE_RELEASES, OLDEST_CONTINUED, PRIOR_VERSION, continued_in
 from engine.log.access import LogAccess
 from engine.log.files import (
     LOCK_FILE,
@@ -268,6 +268,15 @@ def _create(storage: Storage, config: EnvironmentConfig, listener: Listener) -> 
 
 def _check_tail(storage: Storage, config: EnvironmentConfig, tail: Tail) -> None:
     """Refuse to open for writing if the end of the log forbids it; nothing has been changed yet."""
+    if tail.version < OLDEST_CONTINUED:
+        raise UnsupportedError(
+            f"a log of version {tail.version} (JE {JE_RELEASES[tail.version]}) is read, but not written on",
+            file=storage.root,
+            expected=f"log version {OLDEST_CONTINUED} or later",
+            found=str(tail.version),
+            consequence="nothing was changed; current releases of JE cannot read its tree nodes",
+            hint="jetool salvage saves its records in a new environment",
+        )
     if tail.commits_at_risk and config.halt_on_commit_after_bad:
         damage = tail.damage
         assert damage is not None

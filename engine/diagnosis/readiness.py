@@ -16,7 +16,7 @@ from engine.diagnosis import rules
 from engine.diagnosis.record import Reason
 from engine.diagnosis.rules import reason
 from engine.errors import StorageError, UsageError, plural
-from engine.format.versions import JE_RELEASES, PRIOR_VERSION, TWO_PART_DUPLICATES
+from engine.format.versions import JE_RELEASES, OLDEST_CONTINUED, PRIOR_VERSION, TWO_PART_DUPLICATES
 from engine.log.files import LOCK_FILE
 from engine.rescue.je_notes import DISK_FULL, PRE_UPGRADE
 from engine.storage.base import Storage
@@ -26,6 +26,8 @@ from engine.verify.report import Finding
 HALT: Final = "je.haltOnCommitAfterChecksumException"
 # JE 5 has one tree for duplicates, and refuses the older form in the recovery interval.
 _JE_5: Final = (5,)
+# Measured with 7.3.8: JE 3.2 and 3.3 still read these nodes.
+_JE_7_3: Final = (7, 3)
 # JE 25 refuses log versions before 8; measured with 25.3.17.
 _JE_25: Final = (25,)
 _MOST_NAMED: Final = 5
@@ -55,6 +57,11 @@ def release_reasons(
         if first and release[:2] < tuple(map(int, first.split("."))):
             text = f"the log has version {version}, which JE {first} and later read; JE {said} does not"
             yield reason(rules.NEWER_LOG, text, stops=True)
+        elif release >= _JE_7_3 and version < OLDEST_CONTINUED:
+            text = (
+                f"the log has version {version}; JE {said} reads the tree nodes of version {OLDEST_CONTINUED} and later"
+            )
+            yield reason(rules.UNREAD_NODES, text, stops=True)
         elif release >= _JE_25 and version < TWO_PART_DUPLICATES:
             text = f"the log has version {version}; JE {said} reads version {TWO_PART_DUPLICATES} and later"
             yield reason(rules.OLDER_LOG, text, stops=True)

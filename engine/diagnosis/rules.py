@@ -123,6 +123,13 @@ NO_DATA_DIRECTORIES: Final = Rule(
     "JE 25 knows no data directories and refuses je.log.nDataDirectories",
     "use a release before JE 25",
 )
+UNREAD_NODES: Final = Rule(
+    "START-017",
+    ERROR,
+    "the log is of JE 1.5 or 1.7",
+    "JE 7.3 and later stop at its first tree node, and nothing converts it in place",
+    "jetool salvage, or jetool dump and load, saves its records in a new environment",
+)
 RULES: Final = (
     LOCKED,
     PERMISSIONS,
@@ -140,6 +147,7 @@ RULES: Final = (
     UNVERIFIED,
     WRONG_PROPERTIES,
     NO_DATA_DIRECTORIES,
+    UNREAD_NODES,
 )
 
 

@@ -105,7 +105,14 @@ def _of_machine(facts: StepFacts, env: str) -> Iterator[Step]:
             purpose="give room back while the application is stopped",
             risk="deletes cleaned log files",
         )
-    if rules.OLDER_LOG.code in codes or any(code.startswith("JE-OPEN") for code in codes):
+    if rules.UNREAD_NODES.code in codes:
+        saved = shlex.quote(facts.path.rstrip("/") + SAVED)
+        yield Step(
+            command=f"jetool salvage {env} --out {saved}",
+            purpose="save the records in a new environment",
+            risk=_NEW_DIRECTORY,
+        )
+    elif rules.OLDER_LOG.code in codes or any(code.startswith("JE-OPEN") for code in codes):
         yield Step(
             command=f"jetool recover {env}",
             purpose="convert duplicates and deltas of JE 3 and 4",

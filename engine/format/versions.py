@@ -15,6 +15,9 @@ from typing import Final
 
 OLDEST_VERSION: Final = 1
 NEWEST_VERSION: Final = 26
+# The oldest version that is continued: JE 7.3 and later read no tree node of earlier ones, so nothing could be written
+# that a current JE would open.
+OLDEST_CONTINUED: Final = 3
 # For new environments.
 WRITTEN_VERSION: Final = 17
 

@@ -328,6 +328,9 @@ class Recovery:
             count.read += 1
             record = entry.record()
             assert isinstance(record, LN)
+            # Until v3 a MapLN is written in a transaction of its own, whose Commit a crash may have lost.
+            if record.txn_id is not None and record.txn_id not in self.result.fate.committed:
+                continue
             raw = RawEntry(
                 lsn=lsn,
                 type_number=entry.type_number,

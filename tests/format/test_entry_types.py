@@ -35,8 +35,10 @@ TABLE = """
 """
 
 # How many type numbers each version knows.
-HIGHEST = {**dict.fromkeys(range(1, 7), 27), 7: 30, 8: 36, 9: 37, 10: 37, 11: 38, 12: 38, 13: 38, 14: 39, 15: 40, 16: 42, **dict.fromkeys(
-    range(17, 25), 43), 25: 45, 26: 45}  # fmt: skip
+HIGHEST = {
+    **dict.fromkeys(range(1, 7), 27), 7: 30, 8: 36, 9: 37, 10: 37, 11: 38, 12: 38, 13: 38, 14: 39, 15: 40, 16: 42,
+    **dict.fromkeys(range(17, 25), 43), 25: 45, 26: 45,
+}  # fmt: skip
 
 
 def test_registry_is_the_table() -> None:
