@@ -26,7 +26,7 @@ from engine.format.entry_types import (
     ROLLBACK_START,
     ROLLBACKS,
 )
-from engine.format.fast.file_summary import summarised_file
+from engine.format.fast.file_summary import summarised_file, summary_file
 from engine.format.fast.header import header_lengths
 from engine.format.fast.walks import walk_of
 from engine.format.header import (
@@ -329,7 +329,7 @@ class _CheckPass:
         elif number == FILE_SUMMARY_LN:
             found_ln = cast("LN", record)
             # Keys of FileSummaryLNs begin with the file number; an LN without data means that the file was deleted.
-            self._words[int.from_bytes(found_ln.key[:4], "big")] = LoggedFileState(lsn, found_ln.data is not None)
+            self._words[summary_file(found_ln.key)] = LoggedFileState(lsn, found_ln.data is not None)
         elif number == RESERVED_FILE_LN:
             self._words[int.from_bytes(cast("LN", record).key[:8], "big") - _LONG_BIAS] = LoggedFileState(lsn, False)
 

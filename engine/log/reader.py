@@ -358,8 +358,6 @@ def _compared(examined: EntryCheck) -> tuple[str, str]:
 
 
 def _version_hint(version: int) -> str:
-    if 0 < version < OLDEST_VERSION:
-        return "it is older than what can be read; jetool --version names the log versions"
     if NEWEST_VERSION < version < _NEWEST_CREDIBLE:
         return "it may need a newer release of jetool; see jetool --version"
     return "no release of JE has that version: restore the file from a backup or a replica"

@@ -173,7 +173,7 @@ ERRORS = {
     "usage": errors.UsageError("no sense"),
     "refused": errors.RefusedError("lock held", file="je.lck", found="pid 17", hint="stop the writer"),
     "not_found": errors.NotFoundError("no environment", file="/data"),
-    "unsupported": errors.UnsupportedError("log version", file="0.jdb", expected="6 to 26", found="27"),
+    "unsupported": errors.UnsupportedError("log version", file="0.jdb", expected="1 to 26", found="27"),
     "damage": errors.DamageError("bad entry", file="0.jdb", lsn="0x0/0x1"),
     "storage": errors.StorageError("read failed"),
     "format": errors.FormatError("no such kind"),

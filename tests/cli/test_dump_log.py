@@ -396,7 +396,7 @@ class TestBadEnvironments:
         for command in ("dump-log", "info", "verify"):
             result = run(command, str(tmp_path))
             assert result.code == 5, command
-            assert "expected 6 to 26, found 27" in result.err
+            assert "expected 1 to 26, found 27" in result.err
 
     def test_a_file_that_is_no_log(self, tmp_path: Path) -> None:
         (tmp_path / "00000000.jdb").write_bytes(b"PK\x03\x04" + b"this is a spreadsheet and no log " * 100)

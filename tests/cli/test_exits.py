@@ -115,7 +115,7 @@ def test_message_says_what_where_consequence_and_next() -> None:
         "jetool: error: lock held in je.lck: pid 17\n  next: stop the writer\n"
     )
     assert run("fail", "/data", "--how", "unsupported").err == (
-        "jetool: error: log version in 0.jdb: expected 6 to 26, found 27\n"
+        "jetool: error: log version in 0.jdb: expected 1 to 26, found 27\n"
         "  next: jetool --version says which log versions are read and written\n"
     )
     assert run("fail", "/data", "--how", "damage").err == (

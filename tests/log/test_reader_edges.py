@@ -158,7 +158,7 @@ def test_wrong_file_number() -> None:
     assert (damage.reason, damage.expected, damage.found, damage.length) == ("file-number", "0x5", "0x4", 0)
 
 
-@pytest.mark.parametrize("version", [5, 27, 0, -1, 1 << 30])
+@pytest.mark.parametrize("version", [27, 0, -1, 1 << 30])
 def test_unsupported_version(version: int) -> None:
     log = LogMaker(17)
     body = log.data[14:34] + version.to_bytes(4, "little", signed=True)
@@ -167,10 +167,9 @@ def test_unsupported_version(version: int) -> None:
     whole.add(25, body)
     with pytest.raises(UnsupportedError) as caught:
         open_bytes(whole.data)
-    assert (caught.value.expected, caught.value.found) == ("6 to 26", str(version))
+    assert (caught.value.expected, caught.value.found) == ("1 to 26", str(version))
     assert "memory:/00000000.jdb" in str(caught.value)
     assert caught.value.hint is not None
-    assert ("older than" in caught.value.hint) is (version == 5)
     assert ("newer release" in caught.value.hint) is (version == 27)
 
 

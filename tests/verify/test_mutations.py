@@ -249,7 +249,7 @@ def test_one_file_of_a_version_above_those_known() -> None:
     files = changed(whole(), NAMES[1], 0, _newer(1))
     (found,) = findings(files)
     assert (found.code, found.file, found.lsn) == ("JE-LOG-032", NAMES[1], make_lsn(1, 0))
-    assert found.message.endswith("version 27, expected 6 to 26")
+    assert found.message.endswith("version 27, expected 1 to 26")
     assert found in report(files, ("data",)).findings
 
 
@@ -260,7 +260,7 @@ def test_a_version_above_those_known() -> None:
     with pytest.raises(UnsupportedError) as error:
         findings(files)
     assert error.value.file == f"memory:/{NAMES[0]}"
-    assert (error.value.expected, error.value.found) == ("6 to 26", "27")
+    assert (error.value.expected, error.value.found) == ("1 to 26", "27")
 
 
 def test_a_name_in_upper_case() -> None:

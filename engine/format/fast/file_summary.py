@@ -11,6 +11,8 @@ from typing import Final
 from engine.format.versions import LN_KEY_FIRST
 
 SUMMARY_KEY_BYTES: Final = 8
+# Before v3 a key is the number in decimal digits, at most ten.
+_MOST_DIGITS: Final = 10
 # Ten i32 counters (v6, v7); eleven since v8.
 _LEAST_COUNTER_BYTES: Final = 40
 
@@ -27,3 +29,11 @@ def summarised_file(body: bytes, version: int) -> tuple[int, bool] | None:
     if version >= LN_KEY_FIRST or len(body) < SUMMARY_KEY_BYTES:
         return None
     return int.from_bytes(body[-SUMMARY_KEY_BYTES:][:4], "big"), len(body) < _LEAST_COUNTER_BYTES
+
+
+def summary_file(key: bytes) -> int:
+    """The number of the file in the key of a FileSummaryLN; -1 if it is no such key."""
+    # Eight digits would be a file number that no log of these versions has reached.
+    if len(key) == SUMMARY_KEY_BYTES:
+        return int.from_bytes(key[:4], "big")
+    return int(key) if key.isdigit() and len(key) <= _MOST_DIGITS else -1

@@ -32,6 +32,7 @@ from engine.format.entry_types import (
     ROLLBACK_START,
     STREAM_LNS,
 )
+from engine.format.fast.file_summary import summary_file
 from engine.format.fast.header import header_lengths
 from engine.format.header import REPLICATED
 from engine.format.lsn import NULL_LSN
@@ -310,7 +311,7 @@ class _FactsPass:
         if isinstance(record, LN):
             content = record.content
             summary = content.summary if isinstance(content, FileSummaryLN) else None
-            self._facts.summaries[int.from_bytes(record.key[:4], "big")] = summary
+            self._facts.summaries[summary_file(record.key)] = summary
 
     def _reserved(self, item: LogEntry) -> None:
         record = item.record()

@@ -166,7 +166,7 @@ def _foreign(plan: RenderPlan) -> UnsupportedError:
     return UnsupportedError(
         "not a Berkeley DB JE log",
         file=plan.storage.root,
-        expected="entries after a file header of log version 6 to 26",
+        expected="entries after a file header of log version 1 to 26",
         found="no readable entry in any file",
         consequence="nothing was read",
         hint="check that the files are JE's; if they are, restore them from a backup",

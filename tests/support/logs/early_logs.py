@@ -1,4 +1,4 @@
-"""Logs of versions 1 to 5: bodies as JE wrote them then, and a log of version 4 or 5 as an older JE would have written it.
+"""Logs of versions 1 to 5: bodies as JE wrote them then, and a log of version 4 or 5 in the form of an older JE.
 
 No number is packed, so the size of an entry does not depend on its LSNs: ``as_version`` encodes every entry in the
 older form, which gives the new LSNs, and then once more with all references moved to them.
@@ -30,8 +30,8 @@ from tests.support.logs.golden_logs import open_bytes
 
 # The types whose own version is not always 0, with it in each log version.
 OWN_VERSIONS = {
-    **dict.fromkeys((et.IN_TYPE, et.BIN_TYPE, et.DIN_TYPE, et.DBIN_TYPE), {1: 0, 2: 1, 3: 2, 4: 2, 5: 2}),
-    **dict.fromkeys((et.MAP_LN, et.MAP_LN_TX), {1: 0, 2: 0, 3: 1, 4: 2, 5: 2}),
+    **{number: {1: 0, 2: 1, 3: 2, 4: 2, 5: 2} for number in (et.IN_TYPE, et.BIN_TYPE, et.DIN_TYPE, et.DBIN_TYPE)},
+    **{number: {1: 0, 2: 0, 3: 1, 4: 2, 5: 2} for number in (et.MAP_LN, et.MAP_LN_TX)},
     et.DB_TREE: {1: 0, 2: 0, 3: 1, 4: 1, 5: 1},
     et.FILE_SUMMARY_LN: {1: 0, 2: 0, 3: 1, 4: 2, 5: 3},
 }
@@ -235,7 +235,8 @@ def _encoded(entry: LogEntry, version: int, move: Callable[[int], int], before: 
         offset = move(last) & 0xFFFFFFFF if record.file_num else 0
         body = encode_file_header(record._replace(log_version=version, last_entry_in_prev_file=offset), version)
         return encode_entry(EntryHeader(0, number, 0, 0, 0, NULL_VLSN), body, version)
-    own = own_version(number, version)
+    # FileSummaryLN/0 has keys of digits; these keys are of two numbers, as since FileSummaryLN/1.
+    own = max(own_version(number, version), 1 if number == et.FILE_SUMMARY_LN else 0)
     body = encode_early(number, own, with_references(record, move))
     flags = entry.flags & ~VERSION_BITS_V6 & ~REPLICATED | own
     return encode_entry(EntryHeader(0, number, flags, before, 0, NULL_VLSN), body, version)
@@ -250,9 +251,7 @@ def with_references(record: Any, move: Callable[[int], int]) -> Any:
         elif isinstance(content, lc.FileSummaryLN):
             # Offsets belong to a file that is named by the key only; they are left out.
             content = content._replace(offsets=())
-        return record._replace(
-            content=content, abort_lsn=move(record.abort_lsn), last_lsn=move(record.last_lsn)
-        )
+        return record._replace(content=content, abort_lsn=move(record.abort_lsn), last_lsn=move(record.last_lsn))
     if isinstance(record, NodeRecord):
         count = record.dup_count
         return record._replace(
