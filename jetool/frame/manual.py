@@ -26,6 +26,7 @@ from engine.format.header import (
     INVISIBLE,
     PROVISIONAL,
     REPLICATED,
+    VERSION_BITS_V6,
     VLSN_FIELD,
     VLSN_PRESENT,
 )
@@ -33,6 +34,7 @@ from engine.format.versions import (
     HIGHEST_TYPE,
     INVISIBLE_BIT,
     JE_RELEASES,
+    OLDEST_CONTINUED,
     VLSN_PRESENT_BIT,
     continued_in,
 )
@@ -218,6 +220,7 @@ def _flags() -> list[list[str]]:
         [f"0x{REPLICATED:02x}", "replicated", "", "of the replication stream; a VLSN follows"],
         [f"0x{INVISIBLE:02x}", "invisible", f"v{INVISIBLE_BIT}", "rolled back; the checksum is taken without this bit"],
         [f"0x{VLSN_PRESENT:02x}", "VLSN present", f"v{VLSN_PRESENT_BIT}", "a VLSN follows"],
+        [f"0x{VERSION_BITS_V6:02x}", "version", "", "until v6, in place of the two above: the version of the entry"],
     ]
 
 
@@ -244,7 +247,8 @@ def _entry_types() -> list[list[str]]:
 def _versions() -> list[list[str]]:
     rows = [["version", "first JE", "highest type", "continued in"]]
     for version, release in JE_RELEASES.items():
-        rows.append([str(version), release, str(HIGHEST_TYPE[version]), str(continued_in(version))])
+        continued = str(continued_in(version)) if version >= OLDEST_CONTINUED else "-"
+        rows.append([str(version), release, str(HIGHEST_TYPE[version]), continued])
     return rows
 
 
