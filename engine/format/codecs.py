@@ -295,7 +295,7 @@ def readable_body(number: int, version: int, own_version: int, body: bytes) -> t
     from engine.format.entry.early import translated
 
     try:
-        return PACKED_NUMBERS, translated(number, own_version, body)
+        return PACKED_NUMBERS, translated(number, own_version, body, encode_body)
     except FormatError:
         return min(own_version, PACKED_NUMBERS - 1), body
 
@@ -320,7 +320,7 @@ def decode_body(number: int, version: int, body: bytes) -> Record:
     if version < PACKED_NUMBERS and number != FILE_HEADER:
         from engine.format.entry.early import translated
 
-        body, version = translated(number, version, body), PACKED_NUMBERS
+        body, version = translated(number, version, body, encode_body), PACKED_NUMBERS
     try:
         return codec.decode(body, version)
     except FormatError as error:

@@ -146,7 +146,7 @@ def test_the_log_page_has_every_type_version_and_bit() -> None:
         assert re.search(rf"^{one.number} +{re.escape(name)} +{one.family} ", page, re.MULTILINE), one
     for version, release in JE_RELEASES.items():
         assert re.search(rf"^{version} +{re.escape(release)} +{HIGHEST_TYPE[version]} ", page, re.MULTILINE)
-    assert len(re.findall(r"^0x[0-9a-f]{2} ", page, re.MULTILINE)) == 5
+    assert len(re.findall(r"^0x[0-9a-f]{2} ", page, re.MULTILINE)) == 6
 
 
 def test_commands_lead_to_the_pages_that_name_them() -> None:

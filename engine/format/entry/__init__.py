@@ -4,6 +4,7 @@ Modules:
 
 * ``checkpoint``: ckptStart (19) and CkptEnd (20), je-log-format.md 6.4 and 6.5
 * ``db_tree``: dbTree (16), the root of the environment, and DatabaseImpl, the state of one database
+* ``early``: bodies of log versions 1 to 5, translated to the layout of version 6
 * ``file_header``: fileHeader (25): the first entry of every log file
 * ``group_db``: values of the replication group's database, ``_jeRepGroupDB``
 * ``internal_db``: values of JE's internal databases

@@ -21,13 +21,12 @@ from typing import Any, Final
 from engine.errors import FormatError
 from engine.format import entry_types as et
 from engine.format.bytecursor import ByteReader
-from engine.format.codecs import encode_body
 from engine.format.entry import ln_content as lc
 from engine.format.entry.checkpoint import HAS_ROOT, CkptEnd, CkptStart
 from engine.format.entry.db_tree import DatabaseImpl, DbTree
 from engine.format.entry.legacy import DeltaSlot, INDelete, INDupDelete, OldDelta
 from engine.format.entry.ln import LN
-from engine.format.entry.node import DupCountRef, NodeRecord, Slot
+from engine.format.entry.node import NULL_OFFSET, DupCountRef, NodeRecord, Slot
 from engine.format.entry.trace import Trace
 from engine.format.entry.txn_end import Prepare, TxnEnd, read_xid_part
 from engine.format.lsn import NULL_LSN, make_lsn
@@ -45,7 +44,6 @@ _PREVIOUS_LSN: Final = 2
 _COUNTERS: Final = Struct("<8i")
 _SIZE_COUNTERS: Final = Struct("<2i")
 _COMPACT_LSN: Final = Struct("<I")
-_NULL_OFFSET: Final = 0xFFFFFF
 _NO_FILE: Final = 0xFFFFFFFF
 # Java's serialized form of a text: magic, version and type, then its length in two bytes.
 _JAVA_TEXT: Final = b"\xac\xed\x00\x05t"
@@ -54,13 +52,14 @@ _LEAST_SLOT: Final = 9
 _LEAST_DELTA_SLOT: Final = 13
 
 
-def translated(number: int, version: int, body: bytes) -> bytes:
+def translated(number: int, version: int, body: bytes, encode: Callable[[int, int, Any], bytes]) -> bytes:
     """The body in the layout of version 6.
 
     Arguments:
         number: entry type.
         version: the entry's own version, 0 to 5.
         body: exactly the bytes of the item.
+        encode: ``codecs.encode_body``.
 
     Raises:
         FormatError: the body does not fit its type.
@@ -72,7 +71,7 @@ def translated(number: int, version: int, body: bytes) -> bytes:
     try:
         record = read(reader, version, number)
         reader.finish()
-        return encode_body(number, PACKED_NUMBERS, record)
+        return encode(number, PACKED_NUMBERS, record)
     except FormatError as error:
         raise FormatError(f"{et.type_name(number)}: {error}") from error
     except (ValueError, OverflowError, IndexError, struct.error) as error:
@@ -206,7 +205,7 @@ def _slot(reader: PlainReader, base_file: int | None) -> Slot:
     else:
         word = _COMPACT_LSN.unpack(reader.raw(_COMPACT_LSN.size))[0]
         offset, delta = word >> 8, word & 0xFF
-        lsn = NULL_LSN if offset == _NULL_OFFSET else (base_file + (delta ^ 0x80) - 0x80 << 32) | offset
+        lsn = NULL_LSN if offset == NULL_OFFSET else (base_file + (delta ^ 0x80) - 0x80 << 32) | offset
     return Slot(key, lsn, reader.u8(), None, None, None, None, None, None)
 
 

@@ -12,7 +12,7 @@ from engine.format.versions import LN_KEY_FIRST
 
 SUMMARY_KEY_BYTES: Final = 8
 # Before v3 a key is the number in decimal digits, at most ten.
-_MOST_DIGITS: Final = 10
+_DIGITS_OF_FILE: Final = 10
 # Ten i32 counters (v6, v7); eleven since v8.
 _LEAST_COUNTER_BYTES: Final = 40
 
@@ -36,4 +36,4 @@ def summary_file(key: bytes) -> int:
     # Eight digits would be a file number that no log of these versions has reached.
     if len(key) == SUMMARY_KEY_BYTES:
         return int.from_bytes(key[:4], "big")
-    return int(key) if key.isdigit() and len(key) <= _MOST_DIGITS else -1
+    return int(key) if key.isdigit() and len(key) <= _DIGITS_OF_FILE else -1

@@ -72,7 +72,7 @@ def header_lengths(version: int) -> list[int]:
 def plain_pairs(version: int) -> frozenset[int]:
     """The pairs ``type | flags << 8`` of plain entries; ``examine`` has to check all others.
 
-    Until v5 there is none, because every body has to be translated (``entry.early``).
+    Until v5 no entry is plain, because every body has to be translated (``entry.early``).
     """
     pairs = _plain_by_version.get(version)
     if pairs is None:
