@@ -27,7 +27,7 @@ from engine.format.entry.ln import HAS_EXPIRATION, LN
 from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import BY_NUMBER, type_name
 from engine.format.lsn import NULL_LSN
-from engine.format.versions import LN_FLAGS_FIRST, LN_KEY_FIRST, NEWEST_VERSION
+from engine.format.versions import LN_FLAGS_FIRST, LN_KEY_FIRST, NEWEST_VERSION, PACKED_NUMBERS
 from engine.format.vlsn import NULL_VLSN
 
 # Memory limit for one entry; JE's own limit is half of its heap.
@@ -65,8 +65,10 @@ def read_entry(reader: ByteReader) -> WireEntry:
     known = BY_NUMBER.get(type_number)
     if known is None or not known.replicable:
         raise FormatError("entry of the stream", expected="a type that is replicated", found=type_name(type_number))
-    if not known.since <= log_version <= NEWEST_VERSION:
-        expected = f"{known.since}..{NEWEST_VERSION}"
+    # Before v6 there was no replication.
+    since = max(known.since, PACKED_NUMBERS)
+    if not since <= log_version <= NEWEST_VERSION:
+        expected = f"{since}..{NEWEST_VERSION}"
         raise FormatError(f"log version of a {known.name}", expected=expected, found=str(log_version))
     vlsn = reader.i64()
     if vlsn < 1:
