@@ -32,6 +32,7 @@ from tests.support import corpus, harness
 from tests.support.damage.killing import run_killed
 from tests.support.environments import applications
 from tests.support.environments.copies import copy_of
+from tests.support.environments.early import unpack_as
 from tests.support.environments.frontends import (
     NODE,
     rolled,
@@ -108,6 +109,11 @@ REASONS: Final[dict[str, tuple[Callable[[Path], Path], list[str], str]]] = {
     "START-002": (lambda place: not_readable(plain(place)), [], "no: the user "),
     "START-003": (plain, ["--je", "7.3.7"], "no: the log has version 17, which JE 18.2 and later read; JE 7.3.7 does"),
     "START-004": (lambda _: GOLDEN / "je-6/empty", ["--je", "25.3.17"], "no: the log has version 6; JE 25.3.17 reads"),
+    "START-017": (
+        lambda place: unpack_as("je-3.1.0/names", 2, place / "env"),
+        ["--je", "18.3.20"],
+        "no: the log has version 2; JE 18.3.20 reads the tree nodes of version 3 and later",
+    ),
     "START-005": (
         lambda _: corpus.path() / "je/je-18.3.20/missing-file/env",
         [],

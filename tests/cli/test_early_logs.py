@@ -12,9 +12,8 @@ import pytest
 from engine.format.entry_types import TRACE
 from engine.format.header import EntryHeader, encode_entry
 from engine.format.vlsn import NULL_VLSN
-from tests.support.environments.early import NAMES, files_of, said, unpack
+from tests.support.environments.early import NAMES, said, unpack, unpack_as
 from tests.support.harness import run
-from tests.support.logs.early_logs import as_version
 
 NAME = "je-3.2.68/dup-delta-crash"
 FILE = "00000000.jdb"
@@ -23,13 +22,6 @@ FILE = "00000000.jdb"
 @pytest.fixture
 def env(tmp_path: Path) -> Path:
     return unpack(NAME, tmp_path / "env")
-
-
-def older(name: str, version: int, target: Path) -> Path:
-    target.mkdir()
-    for file, data in as_version(files_of(name), version).items():
-        (target / file).write_bytes(data)
-    return target
 
 
 def dumped(env: Path) -> str:
@@ -53,7 +45,7 @@ def test_sound_environments_are_green(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_older_forms_are_green_and_show_the_same_records(version: int, tmp_path: Path) -> None:
-    env = older(NAME, version, tmp_path / "env")
+    env = unpack_as(NAME, version, tmp_path / "env")
     result = run("verify", str(env), "--full", "--json")
     assert (result.code, result.json()["summary"]["verdict"]) == (0, "sound")
     assert dumped(env) == said(NAME, "records.txt")
@@ -74,7 +66,7 @@ def test_a_changed_byte_is_red(at: int, env: Path) -> None:
 @pytest.mark.parametrize("version", [1, 2, 3, 5])
 def test_a_slot_that_leads_nowhere_is_red(version: int, tmp_path: Path) -> None:
     """A record's entry is gone from under its BIN: only the levels that follow references can see it."""
-    env = older("je-3.1.0/names", version, tmp_path / "env")
+    env = unpack_as("je-3.1.0/names", version, tmp_path / "env")
     versions = run("history", str(env), "k11", "--db", "plain", "--json").json()["records"]
     lsn = [one["lsn"] for one in versions if one["fate"] == "committed"][-1]
     at = int(lsn.split("/")[1], 16)
@@ -94,7 +86,7 @@ def test_info_names_version_and_release(env: Path, tmp_path: Path) -> None:
     found = run("info", str(env), "--json").json()
     assert [(one["version"], one["je_release"]) for one in found["log_versions"]] == [(5, "3.2")]
     assert (found["recovery"]["open_txns"], found["closed_cleanly"]) == ([100], False)
-    found = run("info", str(older("je-3.1.0/names", 1, tmp_path / "one")), "--json").json()
+    found = run("info", str(unpack_as("je-3.1.0/names", 1, tmp_path / "one")), "--json").json()
     assert [(one["version"], one["je_release"]) for one in found["log_versions"]] == [(1, "1.5")]
 
 
@@ -122,7 +114,7 @@ def test_transactions_and_history(env: Path) -> None:
 @pytest.mark.parametrize("version", [1, 2, 3, 5])
 def test_salvage_saves_every_record(version: int, tmp_path: Path) -> None:
     out = tmp_path / "saved"
-    result = run("salvage", str(older(NAME, version, tmp_path / "env")), "--out", str(out), "--json")
+    result = run("salvage", str(unpack_as(NAME, version, tmp_path / "env")), "--out", str(out), "--json")
     assert (result.code, result.json()["lost"]) == (0, 0)
     assert dumped(out) == said(NAME, "records.txt")
     assert run("verify", str(out), "--full").code == 0
@@ -156,7 +148,7 @@ def test_recovered_and_written_on(env: Path) -> None:
 
 @pytest.mark.parametrize("command", ["recover", "clean", "checkpoint"])
 def test_versions_1_and_2_are_only_read(command: str, tmp_path: Path) -> None:
-    env = older("je-3.1.0/names", 2, tmp_path / "env")
+    env = unpack_as("je-3.1.0/names", 2, tmp_path / "env")
     result = run(command, str(env))
     assert result.code == 5
     assert "a log of version 2 (JE 1.7) is read, but not written on" in result.err

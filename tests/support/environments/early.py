@@ -17,6 +17,7 @@ from typing import Any
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.storage.memory import MemoryStorage
+from tests.support.logs.early_logs import as_version
 
 ARCHIVE = Path(__file__).resolve().parents[2] / "golden" / "early.tar.xz"
 NAMES = (
@@ -62,6 +63,14 @@ def unpack(name: str, target: Path) -> Path:
     """Write an environment to a new directory."""
     target.mkdir()
     for file, data in files_of(name).items():
+        (target / file).write_bytes(data)
+    return target
+
+
+def unpack_as(name: str, version: int, target: Path) -> Path:
+    """Write an environment to a new directory, in the form of a log version from 1 to 5."""
+    target.mkdir()
+    for file, data in as_version(files_of(name), version).items():
         (target / file).write_bytes(data)
     return target
 
