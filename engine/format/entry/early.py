@@ -67,7 +67,7 @@ def translated(number: int, version: int, body: bytes, encode: Callable[[int, in
     read = _READERS.get(number)
     if read is None:
         return body
-    reader = PlainReader(body)
+    reader = ByteReader(body)
     try:
         record = read(reader, version, number)
         reader.finish()
@@ -78,41 +78,39 @@ def translated(number: int, version: int, body: bytes, encode: Callable[[int, in
         raise FormatError(f"{et.type_name(number)}: the body does not fit its type", found=str(error)) from error
 
 
-class PlainReader(ByteReader):
-    """Reads numbers of four and eight bytes, and arrays with a length of four bytes."""
-
-    __slots__ = ()
-
-    def array(self) -> bytes | None:
-        """A byte array with its length; a negative length is None."""
-        length = self.i32()
-        return None if length < 0 else self.raw(length)
-
-    def filled(self) -> bytes:
-        """A byte array that may not be null."""
-        return self.raw(self.i32())
-
-    def text(self) -> str:
-        """A text in the charset of the machine that wrote it; bytes that are not UTF-8 survive."""
-        return self.filled().decode("utf-8", "surrogateescape")
-
-    def number_of(self, least_bytes: int) -> int:
-        """A count of elements that take at least ``least_bytes`` bytes each.
-
-        Raises:
-            FormatError: negative, or more than the rest of the body can hold.
-        """
-        value = self.i32()
-        if value < 0 or value * least_bytes > self.remaining():
-            raise FormatError("impossible count", expected=f"0..{self.remaining() // least_bytes}", found=str(value))
-        return value
+def _array(reader: ByteReader) -> bytes | None:
+    """A byte array with its length in four bytes; a negative length is None."""
+    length = reader.i32()
+    return None if length < 0 else reader.raw(length)
 
 
-def _ln(reader: PlainReader, version: int, number: int) -> LN:
+def _filled(reader: ByteReader) -> bytes:
+    """A byte array that may not be null."""
+    return reader.raw(reader.i32())
+
+
+def _text(reader: ByteReader) -> str:
+    """A text in the charset of the machine that wrote it; bytes that are not UTF-8 survive."""
+    return _filled(reader).decode("utf-8", "surrogateescape")
+
+
+def _count(reader: ByteReader, least_bytes: int) -> int:
+    """A count of elements that take at least ``least_bytes`` bytes each.
+
+    Raises:
+        FormatError: negative, or more than the rest of the body can hold.
+    """
+    value = reader.i32()
+    if value < 0 or value * least_bytes > reader.remaining():
+        raise FormatError("impossible count", expected=f"0..{reader.remaining() // least_bytes}", found=str(value))
+    return value
+
+
+def _ln(reader: ByteReader, version: int, number: int) -> LN:
     node_id = reader.i64()
-    data = reader.array() if reader.u8() == 1 else None
+    data = _array(reader) if reader.u8() == 1 else None
     content = _content(reader, version, number, data is None)
-    db_id, key = reader.i32(), reader.filled()
+    db_id, key = reader.i32(), _filled(reader)
     abort_lsn = last_lsn = NULL_LSN
     txn_id, flags = None, 0
     if number in et.TRANSACTIONAL:
@@ -120,7 +118,7 @@ def _ln(reader: PlainReader, version: int, number: int) -> LN:
         txn_id, last_lsn = reader.i64(), reader.i64()
     tail: Any = None
     if number in et.DEL_DUP_LNS:
-        tail = reader.filled()
+        tail = _filled(reader)
     elif number in et.NAME_LNS:
         tail = lc.NameOperation(0, None, None)
     txn = (abort_lsn, txn_id, last_lsn)
@@ -128,7 +126,7 @@ def _ln(reader: PlainReader, version: int, number: int) -> LN:
     return LN._make((flags, 0, 0, db_id, *txn, *none, node_id, data, content, key, tail))
 
 
-def _content(reader: PlainReader, version: int, number: int, deleted: bool) -> Any:
+def _content(reader: ByteReader, version: int, number: int, deleted: bool) -> Any:
     if number in et.MAP_LNS:
         return lc.MapLN(_database(reader, version), reader.u8())
     if number in et.NAME_LNS:
@@ -138,7 +136,7 @@ def _content(reader: PlainReader, version: int, number: int, deleted: bool) -> A
     return _file_summary(reader, version, deleted) if number == et.FILE_SUMMARY_LN else None
 
 
-def _file_summary(reader: PlainReader, version: int, deleted: bool) -> lc.FileSummaryLN:
+def _file_summary(reader: ByteReader, version: int, deleted: bool) -> lc.FileSummaryLN:
     if deleted:
         return lc.FileSummaryLN(NULL_LSN, None, ())
     *totals, in_count, ln_count = _COUNTERS.unpack(reader.raw(_COUNTERS.size))
@@ -151,16 +149,16 @@ def _file_summary(reader: PlainReader, version: int, deleted: bool) -> lc.FileSu
     summary = lc.FileSummary._make((*totals, 0, in_count, ln_count, *sizes))
     if version < _OFFSETS:
         return lc.FileSummaryLN(NULL_LSN, summary, ())
-    count, length = reader.i32(), reader.number_of(2)
+    count, length = reader.i32(), _count(reader, 2)
     return lc.FileSummaryLN(NULL_LSN, summary, lc.unpacked_offsets(count, reader.raw(2 * length)))
 
 
-def _database(reader: PlainReader, version: int) -> DatabaseImpl:
+def _database(reader: ByteReader, version: int) -> DatabaseImpl:
     db_id = reader.i32()
     root: tuple[bytes | None, int, int] = (None, NULL_LSN, 0)
     root_exists = reader.u8() == 1
     if root_exists:
-        root = (reader.array(), reader.i64(), reader.u8())
+        root = (_array(reader), reader.i64(), reader.u8())
     # The byte was a boolean; true is the flag for duplicates.
     flags = reader.u8()
     comparators = [_comparator(reader, version) for _ in range(2)]
@@ -168,26 +166,26 @@ def _database(reader: PlainReader, version: int) -> DatabaseImpl:
     return DatabaseImpl._make((db_id, None, root_exists, *root, flags, *comparators, *fanout, 0, (), ()))
 
 
-def _comparator(reader: PlainReader, version: int) -> bytes | None:
-    stored = reader.array()
+def _comparator(reader: ByteReader, version: int) -> bytes | None:
+    stored = _array(reader)
     if version >= _COMPARATOR_OBJECTS or not stored:
         return stored
     return _JAVA_TEXT + len(stored).to_bytes(2, "big") + stored
 
 
-def _node(reader: PlainReader, version: int, number: int) -> NodeRecord:
-    node_id, identifier, flags = reader.i64(), reader.filled(), reader.u8()
-    prefix = reader.filled() if flags & 2 else None
-    n_entries, level, capacity = reader.number_of(_LEAST_SLOT), reader.i32(), reader.i32()
+def _node(reader: ByteReader, version: int, number: int) -> NodeRecord:
+    node_id, identifier, flags = reader.i64(), _filled(reader), reader.u8()
+    prefix = _filled(reader) if flags & 2 else None
+    n_entries, level, capacity = _count(reader, _LEAST_SLOT), reader.i32(), reader.i32()
     base_file = None
     if version >= _PREVIOUS_LSN and reader.u8() == 1:
         base_file = reader.i32()
     slots = tuple(_slot(reader, base_file) for _ in range(n_entries))
     dup_key, dup_count = None, None
     if number in et.DUP_NODES:
-        dup_key = reader.filled()
+        dup_key = _filled(reader)
     if number == et.DIN_TYPE and reader.u8() & 1:
-        dup_count = DupCountRef(reader.filled(), reader.i64(), reader.u8())
+        dup_count = DupCountRef(_filled(reader), reader.i64(), reader.u8())
     db_id, previous = reader.i32(), NULL_LSN
     if version >= _PREVIOUS_LSN:
         previous = reader.i64()
@@ -198,8 +196,8 @@ def _node(reader: PlainReader, version: int, number: int) -> NodeRecord:
     return NodeRecord._make((*head, n_entries, level, capacity, base_file, slots, 0, 0, None, dup_key, dup_count))
 
 
-def _slot(reader: PlainReader, base_file: int | None) -> Slot:
-    key = reader.filled()
+def _slot(reader: ByteReader, base_file: int | None) -> Slot:
+    key = _filled(reader)
     if base_file is None:
         lsn = reader.i64()
     else:
@@ -209,51 +207,51 @@ def _slot(reader: PlainReader, base_file: int | None) -> Slot:
     return Slot(key, lsn, reader.u8(), None, None, None, None, None, None)
 
 
-def _old_delta(reader: PlainReader, version: int, number: int) -> OldDelta:
+def _old_delta(reader: ByteReader, version: int, number: int) -> OldDelta:
     db_id, full = reader.i32(), reader.i64()
-    count = reader.number_of(_LEAST_DELTA_SLOT)
-    slots = tuple(DeltaSlot(reader.filled(), reader.i64(), reader.u8()) for _ in range(count))
+    count = _count(reader, _LEAST_DELTA_SLOT)
+    slots = tuple(DeltaSlot(_filled(reader), reader.i64(), reader.u8()) for _ in range(count))
     return OldDelta(db_id, full, NULL_LSN, slots)
 
 
-def _in_delete(reader: PlainReader, version: int, number: int) -> INDelete:
-    return INDelete(reader.i64(), reader.filled(), reader.i32())
+def _in_delete(reader: ByteReader, version: int, number: int) -> INDelete:
+    return INDelete(reader.i64(), _filled(reader), reader.i32())
 
 
-def _in_dup_delete(reader: PlainReader, version: int, number: int) -> INDupDelete:
-    return INDupDelete(reader.i64(), reader.filled(), reader.filled(), reader.i32())
+def _in_dup_delete(reader: ByteReader, version: int, number: int) -> INDupDelete:
+    return INDupDelete(reader.i64(), _filled(reader), _filled(reader), reader.i32())
 
 
-def _db_tree(reader: PlainReader, version: int, number: int) -> DbTree:
+def _db_tree(reader: ByteReader, version: int, number: int) -> DbTree:
     return DbTree(reader.i32(), 0, _database(reader, version), _database(reader, version), 0, -1)
 
 
-def _txn_end(reader: PlainReader, version: int, number: int) -> TxnEnd:
+def _txn_end(reader: ByteReader, version: int, number: int) -> TxnEnd:
     txn_id, time, last_lsn = reader.i64(), reader.i64(), reader.i64()
     return TxnEnd(last_lsn, txn_id, time, 0, 0, 0)
 
 
-def _prepare(reader: PlainReader, version: int, number: int) -> Prepare:
+def _prepare(reader: ByteReader, version: int, number: int) -> Prepare:
     return Prepare(reader.i64(), reader.i64(), reader.i32(), read_xid_part(reader), read_xid_part(reader))
 
 
-def _ckpt_start(reader: PlainReader, version: int, number: int) -> CkptStart:
-    return CkptStart(reader.i64(), reader.i64(), reader.text())
+def _ckpt_start(reader: ByteReader, version: int, number: int) -> CkptStart:
+    return CkptStart(reader.i64(), reader.i64(), _text(reader))
 
 
-def _ckpt_end(reader: PlainReader, version: int, number: int) -> CkptEnd:
-    invoker, time, start, root_exists = reader.text(), reader.i64(), reader.i64(), reader.u8() & HAS_ROOT
+def _ckpt_end(reader: ByteReader, version: int, number: int) -> CkptEnd:
+    invoker, time, start, root_exists = _text(reader), reader.i64(), reader.i64(), reader.u8() & HAS_ROOT
     root = reader.i64() if root_exists else NULL_LSN
     first_active, node_id, db_id, txn_id = reader.i64(), reader.i64(), reader.i32(), reader.i64()
     ids = (node_id, 0, db_id, 0, txn_id, 0, 0, 0)
     return CkptEnd._make((invoker, time, start, root_exists, root, first_active, *ids, reader.i64(), (), ()))
 
 
-def _trace(reader: PlainReader, version: int, number: int) -> Trace:
-    return Trace(reader.i64(), reader.text())
+def _trace(reader: ByteReader, version: int, number: int) -> Trace:
+    return Trace(reader.i64(), _text(reader))
 
 
-_READERS: Final[dict[int, Callable[[PlainReader, int, int], Any]]] = {
+_READERS: Final[dict[int, Callable[[ByteReader, int, int], Any]]] = {
     **dict.fromkeys(range(et.LN_TX, et.FILE_SUMMARY_LN + 1), _ln),
     **dict.fromkeys((et.IN_TYPE, et.BIN_TYPE, et.DIN_TYPE, et.DBIN_TYPE), _node),
     et.DB_TREE: _db_tree,

@@ -45,20 +45,18 @@ def own_version(number: int, version: int) -> int:
     return OWN_VERSIONS.get(number, {}).get(version, 0)
 
 
-class _Writer(ByteWriter):
-    """Writes numbers of four and eight bytes."""
+def _array(writer: ByteWriter, value: bytes | None) -> None:
+    """A byte array with its length in four bytes."""
+    writer.i32(-1 if value is None else len(value)).raw(value or b"")
 
-    def array(self, value: bytes | None) -> _Writer:
-        self.i32(-1 if value is None else len(value)).raw(value or b"")
-        return self
 
-    def text(self, value: str) -> _Writer:
-        return self.array(value.encode("utf-8", "surrogateescape"))
+def _text(writer: ByteWriter, value: str) -> None:
+    _array(writer, value.encode("utf-8", "surrogateescape"))
 
 
 def encode_early(number: int, own: int, record: Any) -> bytes:
     """The body of an entry of a type, in the layout of a version of this type."""
-    writer = _Writer()
+    writer = ByteWriter()
     if isinstance(record, LN):
         _ln(writer, number, own, record)
     elif isinstance(record, NodeRecord):
@@ -75,21 +73,21 @@ def encode_early(number: int, own: int, record: Any) -> bytes:
             writer.i8(-1 if part is None else len(part)).raw(part or b"")
     elif isinstance(record, CkptStart):
         writer.i64(record.time).i64(record.id)
-        writer.text(record.invoker)
+        _text(writer, record.invoker)
     elif isinstance(record, CkptEnd):
         _ckpt_end(writer, record)
     elif isinstance(record, Trace):
         writer.i64(record.time)
-        writer.text(record.message)
+        _text(writer, record.message)
     else:
         _legacy(writer, record)
     return writer.getvalue()
 
 
-def _ln(writer: _Writer, number: int, own: int, record: LN) -> None:
+def _ln(writer: ByteWriter, number: int, own: int, record: LN) -> None:
     writer.i64(record.node_id or 0).u8(0 if record.data is None else 1)
     if record.data is not None:
-        writer.array(record.data)
+        _array(writer, record.data)
     content = record.content
     if isinstance(content, lc.MapLN):
         _database(writer, own, content.database)
@@ -106,11 +104,11 @@ def _ln(writer: _Writer, number: int, own: int, record: LN) -> None:
             shorts = _shorts(content.offsets)
             writer.i32(len(content.offsets)).i32(len(shorts)).raw(pack(f"<{len(shorts)}h", *shorts))
     writer.i32(record.db_id)
-    writer.array(record.key)
+    _array(writer, record.key)
     if number in et.TRANSACTIONAL:
         writer.i64(record.abort_lsn).u8(record.flags).i64(record.txn_id or 0).i64(record.last_lsn)
     if isinstance(record.tail, bytes):
-        writer.array(record.tail)
+        _array(writer, record.tail)
 
 
 def _shorts(offsets: tuple[int, ...]) -> list[int]:
@@ -125,22 +123,22 @@ def _shorts(offsets: tuple[int, ...]) -> list[int]:
     return shorts
 
 
-def _database(writer: _Writer, own: int, impl: DatabaseImpl) -> None:
+def _database(writer: ByteWriter, own: int, impl: DatabaseImpl) -> None:
     writer.i32(impl.db_id).u8(int(impl.root_exists))
     if impl.root_exists:
-        writer.array(impl.root_key)
+        _array(writer, impl.root_key)
         writer.i64(impl.root_lsn).u8(impl.root_state)
     writer.u8(impl.flags)
     for comparator in (impl.btree_comparator, impl.duplicate_comparator):
         # Before the object came the name of its class: without the head of Java's serialized text.
-        writer.array(comparator if own >= 2 or not comparator else comparator[_JAVA_TEXT:])
+        _array(writer, comparator if own >= 2 or not comparator else comparator[_JAVA_TEXT:])
     if own >= 1:
         writer.i32(impl.max_entries).i32(impl.max_dup_entries)
 
 
-def _node(writer: _Writer, number: int, own: int, record: NodeRecord) -> None:
+def _node(writer: ByteWriter, number: int, own: int, record: NodeRecord) -> None:
     writer.i64(record.node_id)
-    writer.array(record.identifier_key)
+    _array(writer, record.identifier_key)
     writer.u8(record.flags).i32(len(record.slots)).i32(record.level).i32(record.max_entries)
     base = record.base_file if own >= 2 else None
     if own >= 2:
@@ -148,7 +146,7 @@ def _node(writer: _Writer, number: int, own: int, record: NodeRecord) -> None:
     if base is not None:
         writer.i32(base)
     for slot in record.slots:
-        writer.array(slot.key)
+        _array(writer, slot.key)
         if base is None:
             writer.i64(slot.lsn)
         elif slot.lsn == NULL_LSN:
@@ -157,11 +155,11 @@ def _node(writer: _Writer, number: int, own: int, record: NodeRecord) -> None:
             writer.u32((slot.lsn & 0xFFFFFF) << 8 | (slot.lsn >> 32) - base & 0xFF)
         writer.u8(slot.state)
     if number in et.DUP_NODES:
-        writer.array(record.dup_key)
+        _array(writer, record.dup_key)
     if number == et.DIN_TYPE:
         writer.u8(0 if record.dup_count is None else 1)
         if record.dup_count is not None:
-            writer.array(record.dup_count.key)
+            _array(writer, record.dup_count.key)
             writer.i64(record.dup_count.lsn).u8(record.dup_count.state)
     writer.i32(record.db_id)
     if own >= 2:
@@ -170,8 +168,8 @@ def _node(writer: _Writer, number: int, own: int, record: NodeRecord) -> None:
         writer.u32(file_of(record.prev_full_lsn))
 
 
-def _ckpt_end(writer: _Writer, record: CkptEnd) -> None:
-    writer.text(record.invoker)
+def _ckpt_end(writer: ByteWriter, record: CkptEnd) -> None:
+    _text(writer, record.invoker)
     writer.i64(record.time).i64(record.ckpt_start_lsn).u8(record.flags & HAS_ROOT)
     if record.flags & HAS_ROOT:
         writer.i64(record.root_lsn)
@@ -179,20 +177,21 @@ def _ckpt_end(writer: _Writer, record: CkptEnd) -> None:
     writer.i64(record.last_local_txn_id).i64(record.id)
 
 
-def _legacy(writer: _Writer, record: Any) -> None:
+def _legacy(writer: ByteWriter, record: Any) -> None:
     if isinstance(record, OldDelta):
         writer.i32(record.db_id).i64(record.last_full_lsn).i32(len(record.slots))
         for slot in record.slots:
-            writer.array(slot.key)
+            _array(writer, slot.key)
             writer.i64(slot.lsn).u8(slot.state)
     elif isinstance(record, INDelete):
         writer.i64(record.deleted_node_id)
-        writer.array(record.deleted_key)
+        _array(writer, record.deleted_key)
         writer.i32(record.db_id)
     else:
         assert isinstance(record, INDupDelete)
         writer.i64(record.deleted_node_id)
-        writer.array(record.main_key).array(record.dup_key)
+        _array(writer, record.main_key)
+        _array(writer, record.dup_key)
         writer.i32(record.db_id)
 
 
