@@ -12,7 +12,7 @@ _TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(_TESTS.parent)]
 
 from engine.errors import FormatError, UnsupportedError
-from engine.format.codecs import decode_body
+from engine.format.codecs import decode_body, readable_body
 from engine.format.describe import describe, describe_slots
 from engine.format.entry.node import NodeRecord, decode_node
 from engine.format.header import has_vlsn
@@ -32,7 +32,8 @@ def try_body(number: int, version: int, body: bytes) -> bool:
     describe(record, delta=number == 37)
     if isinstance(record, NodeRecord):
         describe_slots(record, delta=number == 37)
-        decode_node(body, version, number, with_slots=False)
+        layout, readable = readable_body(number, version, version, body)
+        decode_node(readable, layout, number, with_slots=False)
     return True
 
 
@@ -52,7 +53,7 @@ def try_file(data: bytes, number: int = 0, *, is_last: bool = True) -> int:
             at += item.length
             continue
         entries += 1
-        at += (22 if has_vlsn(item.flags, item.version) else 14) + len(item.body)
+        at += (22 if has_vlsn(item.flags, item.version) else 14) + item.item_size
         try_body(item.type_number, item.version, item.body)
     assert (entries, damages) == (found.entries, [seen.damage for seen in found.damages])
     return at
