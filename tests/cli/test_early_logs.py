@@ -157,3 +157,30 @@ def test_versions_1_and_2_are_only_read(command: str, tmp_path: Path) -> None:
     page = run("doctor", str(env), "--je", "18.3.20")
     assert page.text.startswith("can start: no: the log has version 2; JE 18.3.20 reads the tree nodes of version 3")
     assert f"jetool salvage {env} --out {env}.saved" in page.text
+
+
+def test_cleaned(tmp_path: Path) -> None:
+    """What the files of version 5 still hold is moved into files of version 17."""
+    env = str(unpack("je-3.2.68/clean", tmp_path / "env"))
+    # The last two files are never cleaned, so a third is begun first.
+    assert run("put", env, "new", "value", "--db", "plain").code == 0
+    result = run("clean", env, "--target", "90", "--yes", "--json")
+    assert (result.code, result.json()["files_deleted"]) == (0, 1)
+    assert run("verify", env, "--full").code == 0
+    assert dumped(Path(env)) == said("je-3.2.68/clean", "records.txt") + "6e6577 76616c7565\n"
+    versions = [(one["first_file"], one["version"]) for one in run("info", env, "--json").json()["log_versions"]]
+    assert versions == [("00000003.jdb", 5), ("00000004.jdb", 17)]
+
+
+def test_backup_and_restore_keep_the_version(env: Path, tmp_path: Path) -> None:
+    """The file that forces the next writer to begin another one is of version 5 too, so JE 3.2 opens the result."""
+    repository, restored = tmp_path / "repository", tmp_path / "restored"
+    assert run("backup", "take", str(env), str(repository)).code == 0
+    assert run("restore", str(repository), str(restored)).code == 0
+    assert dumped(restored) == said(NAME, "records.txt")
+    assert [one["version"] for one in run("info", str(restored), "--json").json()["log_versions"]] == [5]
+    last = [one for one in run("dump-log", str(restored), "--format", "ndjson").lines() if one.get("rec") == "entry"][
+        -1
+    ]
+    assert (last["lsn"], last["type"], last["version"]) == ("0x1/0x26", "Trace", 0)
+    assert last["message"].startswith("restored from backup")
