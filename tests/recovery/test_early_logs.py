@@ -57,6 +57,18 @@ def test_log_that_ends_after_an_entry() -> None:
     assert (judges.count("18.3.20"), judges.count("3.2.68")) == (46, 9)
 
 
+def test_recovered_for_writing_from_a_torn_end() -> None:
+    """What is written after the cut, in version 17, changes no record."""
+    data = files_of(WITH_CUTS)[FILE]
+    for offset, _, digest in judged(WITH_CUTS, "cuts.json")[5::7]:
+        storage = MemoryStorage({FILE: data[: offset + 9]})
+        Environment(storage).close()
+        files = {file: content for file, content in storage.contents().items() if file.endswith(".jdb")}
+        assert files[FILE] == data[:offset]
+        assert list(files) == [FILE, "00000001.jdb"]
+        assert hashlib.sha256(records_of(files).encode()).hexdigest().startswith(digest), f"0x{offset:x}"
+
+
 @pytest.mark.parametrize(("name", "version"), [("field/a", 5), *((name, 3) for name in CONVERTED), (WITH_CUTS, 5)])
 def test_continued_in_version_17(name: str, version: int) -> None:
     storage = MemoryStorage(as_version(files_of(name), version))
