@@ -120,22 +120,43 @@ class Selection:
             return False
         return not self.files or number in self.files
 
+    def wants_all(self, stretch: Stretch) -> bool:
+        """Whether every entry of a stretch is wanted: only files and bounds are selected, and it lies within them. The
+        selection must be prepared.
+        """
+        bounds = Selection(self.from_lsn, self.to_lsn, self.files, since_ms=self.since_ms, until_ms=self.until_ms)
+        if self != bounds or not self.wants_file(stretch.lsn >> 32):
+            return False
+        is_ended = self.to_lsn != NULL_LSN and self.to_lsn < stretch.last_lsn
+        # NULL_LSN is below every LSN.
+        return self.from_lsn <= stretch.lsn + stretch.start and not is_ended
+
     def chosen(self, items: Iterable[Stretch | LogEntry | Damage]) -> Iterator[LogEntry | Damage]:
         """The wanted entries of a pass, and all damage. The selection must be prepared.
 
         Types and raw fields exclude most entries; ``matcher`` decides about the rest after decoding.
         """
-        wanted, actions, sieve = self.matcher(), self._actions(), self._byte_filter()
+        choose = self.chooser()
         for item in items:
-            if isinstance(item, Stretch):
-                if sieve is not None and not sieve.may_hold(item.data):
-                    continue
-                found = item.positions(actions)
-                if sieve is not None:
-                    found = sieve.sieved(item.data, found, header_lengths(item.version), item.version)
-                yield from (entry for entry in map(item.entry_at, found) if wanted(entry))
-            elif isinstance(item, Damage) or wanted(item):
-                yield item
+            yield from choose(item)
+
+    def chooser(self) -> Callable[[Stretch | LogEntry | Damage], Iterator[LogEntry | Damage]]:
+        """A function for ``chosen`` that gets the items of a pass one by one."""
+        wanted, actions, sieve = self.matcher(), self._actions(), self._byte_filter()
+
+        def choose(item: Stretch | LogEntry | Damage) -> Iterator[LogEntry | Damage]:
+            if not isinstance(item, Stretch):
+                if isinstance(item, Damage) or wanted(item):
+                    yield item
+                return
+            if sieve is not None and not sieve.may_hold(item.data):
+                return
+            found = item.positions(actions)
+            if sieve is not None:
+                found = sieve.sieved(item.data, found, header_lengths(item.version), item.version)
+            yield from (entry for entry in map(item.entry_at, found) if wanted(entry))
+
+        return choose
 
     def _actions(self) -> list[int]:
         """The types that ``Stretch.positions`` keeps: those that can be wanted."""

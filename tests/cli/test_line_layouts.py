@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, timedelta, timezone
 from typing import Any
 
@@ -23,8 +24,9 @@ from jetool.output.base import StreamLayout
 from jetool.output.csv import CsvEncoder
 from jetool.output.jsonl import NdjsonEncoder
 from jetool.output.shape import Style
+from tests.support.harness import run
 from tests.support.logs.entry_bodies import entry_bodies
-from tests.support.logs.golden_logs import LogMaker, golden_files, open_bytes
+from tests.support.logs.golden_logs import GOLDEN, LogMaker, golden_files, open_bytes
 
 WITH_DATA, WITHOUT = BodyView(data=True), BodyView()
 HALF_PAST = Style(tz=timezone(timedelta(hours=5, minutes=30)))
@@ -116,3 +118,21 @@ def test_forms_without_layouts() -> None:
     assert not has_layouts("text", WITHOUT, Style(key_format="utf8"), None)
     assert not has_layouts("text", WITH_DATA, Style(tz=UTC, data_format="utf8"), None)
     assert not has_layouts("text", WITHOUT, Style(width=80), None)
+
+
+@pytest.mark.parametrize("form", ["text", "ndjson"])
+def test_a_part_of_a_log(form: str) -> None:
+    """Files that lie within the bounds are printed by layouts, those that hold a bound entry by entry."""
+    env = GOLDEN / "je-17" / "txn-crash"
+    *every, _ = run("dump-log", env, "--format", form).text.splitlines()
+    places = [line.split()[0] if form == "text" else str(json.loads(line)["lsn"]) for line in every if "0x" in line]
+    lines = dict(zip(places, (line for line in every if "0x" in line), strict=True))
+    for first, last in ((0, -1), (1, -2), (len(places) // 3, -5)):
+        bounds = "--from", places[first], "--to", places[last]
+        found = run("dump-log", env, *bounds, "--format", form).text.splitlines()
+        expected = [lines[place] for place in places[first : places.index(places[last]) + 1]]
+        assert [line for line in found if line in lines.values()] == expected
+    number = places[-1].split("/")[0]
+    found = run("dump-log", env, "--file", number, "--format", form).text.splitlines()
+    expected = [lines[place] for place in places if place.startswith(f"{number}/")]
+    assert [line for line in found if line in lines.values()] == expected

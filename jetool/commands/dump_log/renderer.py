@@ -110,10 +110,14 @@ def render_file(plan: RenderPlan, file: LogFile, told: LogProgress | None = None
 
 
 def file_items(plan: RenderPlan, file: LogFile, told: LogProgress | None) -> Iterator[Stretch | Item]:
-    """The wanted entries and the damage of one file; where all entries are wanted, stretches of them."""
+    """The wanted entries and the damage of one file; a stretch where all of its entries are wanted."""
     scan = scan_file(plan.storage, file, is_last=file.number >= plan.files.end_file())
-    stretches = scan.stretches() if told is None else told.along(scan.stretches(), every=1)
-    return stretches if plan.selection.is_open() else plan.selection.chosen(stretches)
+    choose = plan.selection.chooser()
+    for item in scan.stretches() if told is None else told.along(scan.stretches(), every=1):
+        if isinstance(item, Stretch) and plan.selection.wants_all(item):
+            yield item
+        else:
+            yield from choose(item)
 
 
 def render_log(plan: RenderPlan, jobs: int, listener: Listener) -> Iterator[RenderedLines]:
