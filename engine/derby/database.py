@@ -44,10 +44,12 @@ OWNER_FILE = "db.lck"
 LOCK_BYTE: Final = base.WRITER_BYTE
 _POLL_S: Final = 0.2
 
-# The layouts have not changed from 10.1 to 10.16; recovery was compared with Derby's for databases up to 10.14.
+# The layouts have not changed from 10.1 to 10.16; recovery was compared with that of Derby 10.14.2.0 and 10.16.1.1.
 OLDEST = (10, 0)
 NEWEST_READ = (10, 16)
-NEWEST_RECOVERED = (10, 14)
+NEWEST_RECOVERED = (10, 16)
+# Assumed where no control file names a release: every release from this one on opens it.
+_USUAL = (10, 14)
 
 
 class ControlCopy(NamedTuple):
@@ -209,7 +211,7 @@ class DerbyDatabase:
             release = control.stated_release(_bytes_of(self.storage, path))
             if release is not None and OLDEST <= release <= NEWEST_READ:
                 return release
-        return NEWEST_RECOVERED
+        return _USUAL
 
     def containers(self) -> dict[container.ContainerKey, bool]:
         """Every container file (False) and stub (True) by key; a container file wins over its stub."""

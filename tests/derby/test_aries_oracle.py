@@ -78,6 +78,9 @@ def test_derby_finds_its_own_contents_after_damage(look: Look, tmp_path: Path) -
     base = json_of(name, "manifest.json")["contents"]["sha256"]
     expected = []
     for number, case in enumerate(json_of(name, "damage.json")["cases"]):
+        if case["damage"] == "control files of a newer release":
+            # 10.14 opens no database of 10.15.
+            continue
         storage = damaged_of(name, case)
         try:
             recover(storage, RecoveryOptions(accept_loss=True))
