@@ -253,7 +253,7 @@ def _trace(reader: ByteReader, version: int, number: int) -> Trace:
 
 _READERS: Final[dict[int, Callable[[ByteReader, int, int], Any]]] = {
     **dict.fromkeys(range(et.LN_TX, et.FILE_SUMMARY_LN + 1), _ln),
-    **dict.fromkeys((et.IN_TYPE, et.BIN_TYPE, et.DIN_TYPE, et.DBIN_TYPE), _node),
+    **dict.fromkeys(et.FULL_NODES | et.DUP_NODES, _node),
     et.DB_TREE: _db_tree,
     et.COMMIT: _txn_end,
     et.ABORT: _txn_end,

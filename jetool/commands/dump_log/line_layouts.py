@@ -40,10 +40,10 @@ _HEX: Final = frozenset(("abort_key_hex", "abort_data_hex", "key_hex", "data_hex
 _BOOLEANS: Final = frozenset(("abort_known_deleted", "embedded", "deleted"))
 _HEADER: Final = ("lsn", "file", "offset", *_LABELS, "vlsn", "prev", "size", "checksum", "checksum_ok", "db", "txn")
 # Fields that every LN has, null if it has no value, and those of some LNs.
-_OF_LNS: Final = ("last_lsn", "abort_lsn", *_BOOLEANS, "expiration", "key_hex", "data_hex", "data_size")
+_LN_FIELDS: Final = ("last_lsn", "abort_lsn", *_BOOLEANS, "expiration", "key_hex", "data_hex", "data_size")
 _OF_ABORT: Final = ("abort_key_hex", "abort_data_hex", "abort_vlsn", "abort_expiration")
-_OF_SOME_LNS: Final = (*_OF_ABORT, "prior_size", "prior_file")
-_OF_ENDS: Final = ("last_lsn", "time", "master", "dtvlsn", "master_term")
+_RARE_FIELDS: Final = (*_OF_ABORT, "prior_size", "prior_file")
+_END_FIELDS: Final = ("last_lsn", "time", "master", "dtvlsn", "master_term")
 
 
 class EntryLayouts:
@@ -144,16 +144,16 @@ def _parts(
         return _TEXT_HEAD + _text_body(view), _TEXT_END
     if form == "csv":
         names = column_names((ENTRY_SHAPE, BadStretch), selected)
-        return tuple(_cells(names, _fields_of_lns(view))), tuple(_cells(names, (*_HEADER, *_OF_ENDS)))
+        return tuple(_cells(names, _fields_of_lns(view))), tuple(_cells(names, (*_HEADER, *_END_FIELDS)))
     names = list(dict.fromkeys(selected)) if selected is not None else ENTRY_SHAPE.names()
     head, end = (LinePart("text", '{"rec":"entry"'),), (LinePart("text", "}"),)
     records = (_member(name, is_end=False) for name in names if name in _fields_of_lns(view))
-    ends = (_member(name, is_end=True) for name in names if name in (*_HEADER, *_OF_ENDS))
+    ends = (_member(name, is_end=True) for name in names if name in (*_HEADER, *_END_FIELDS))
     return (*head, *records, *end), (*head, *ends, *end)
 
 
 def _fields_of_lns(view: BodyView) -> tuple[str, ...]:
-    return tuple(name for name in (*_HEADER, *_OF_LNS, *_OF_SOME_LNS) if view.data or name != "data_hex")
+    return tuple(name for name in (*_HEADER, *_LN_FIELDS, *_RARE_FIELDS) if view.data or name != "data_hex")
 
 
 def _member(name: str, *, is_end: bool) -> LinePart:
@@ -168,7 +168,7 @@ def _member(name: str, *, is_end: bool) -> LinePart:
     if name in _BOOLEANS:
         return LinePart(name, f"{front}true", null=f"{front}false")
     mark = '"' if name in _QUOTED | _HEX else ""
-    return LinePart(name, front + mark, mark, None if name in _OF_SOME_LNS else f"{front}null")
+    return LinePart(name, front + mark, mark, None if name in _RARE_FIELDS else f"{front}null")
 
 
 def _cells(names: Iterable[str], fields: Sequence[str]) -> Iterable[LinePart]:
