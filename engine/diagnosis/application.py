@@ -14,7 +14,7 @@ from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.diagnosis.frontend import FrontendFacts, look_at_frontend
 from engine.diagnosis.losses import of_journals, of_records
-from engine.diagnosis.record import FRONTEND, LDAP, OTHER, PLAIN, DiagnosisOptions, LostName
+from engine.diagnosis.record import FRONTEND, LDAP, OTHER, PLAIN, DiagnosisOptions, LostName, LostNames
 from engine.diagnosis.record import NOSQL as OF_NOSQL
 from engine.errors import JetoolError
 from engine.events import SILENT, Listener
@@ -105,21 +105,13 @@ def look_at_application(
         )
 
 
-class LostNames(NamedTuple):
-    """What recovery cuts off, by name, and how many of its commits have a record that cannot be named."""
-
-    lost: tuple[LostName, ...] = ()
-    broken: int = 0
-
-
 def names_after_damage(storage: Storage, files: LogFiles, tail: Tail, listener: Listener = SILENT) -> LostNames:
     """What stands after the damage at which the log ends; empty if nothing does, or if recovery fails.
 
     The environment is recovered in memory only if there is something to name: not for a torn tail, which every crash
     may leave.
     """
-    # Records outside transactions have no Commit.
-    if not tail.commits_at_risk and not tail.after.records:
+    if not tail.holds_records:
         return LostNames()
     found = look_at_application(storage, files, None, DiagnosisOptions(listener=listener))
     return LostNames(found.lost, found.broken)

@@ -21,6 +21,7 @@ from engine.diagnosis.readiness import (
     written_files,
 )
 from engine.diagnosis.record import (
+    MOST_NAMES,
     Diagnosis,
     DiagnosisOptions,
     Identity,
@@ -45,7 +46,7 @@ from engine.errors import (
 from engine.format.lsn import format_lsn
 from engine.format.versions import JE_RELEASES
 from engine.inspect.survey import Survey, survey
-from engine.journals.extents import IdRange
+from engine.journals.id_range import IdRange
 from engine.log.files import LOCK_FILE, LogFiles, list_log_files
 from engine.log.tail import Tail
 from engine.rescue.je_notes import notes_for_je
@@ -258,8 +259,8 @@ class _Examination:
             broken=self._app.broken if commits else 0,
             evidence=tail.after.in_words() if tail is not None and commits else None,
             gone=gone,
-            names=tuple(names[: losses.MOST_NAMES]),
-            unnamed=max(len(names) - losses.MOST_NAMES, 0),
+            names=tuple(names[:MOST_NAMES]),
+            unnamed=max(len(names) - MOST_NAMES, 0),
         )
 
     def _gone(self) -> tuple[list[LostName], int]:

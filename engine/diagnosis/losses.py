@@ -16,7 +16,7 @@ from engine.contents.journals import KEY_BYTES, journal_id, journal_name
 from engine.contents.ldap_names import DN2ID, ID2ENTRY, dn_of, index_name
 from engine.contents.opendj import entry_id
 from engine.db.environment import Environment
-from engine.diagnosis.record import DATABASE, DN, JOURNAL, KEY, RANGE, LostName
+from engine.diagnosis.record import DATABASE, DN, JOURNAL, KEY, MOST_NAMES, RANGE, LostName
 from engine.errors import FormatError, plural
 from engine.format.bytecursor import split_two_part_key
 from engine.format.entry.ln import LN
@@ -33,7 +33,6 @@ from engine.tree.database_state import INTERNAL_PREFIX
 from engine.verify.report import ERROR, Finding
 
 # Names that are kept; the others are counted.
-MOST_NAMES: Final = 1000
 _LONGEST_NAME: Final = 200
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Final, NamedTuple
 from engine.errors import plural
 from engine.events import SILENT, Listener
 from engine.fields import Bool, Choices, Int, Key, SizeBytes, Text, Time, record
-from engine.journals.extents import IdRange
+from engine.journals.id_range import IdRange
 from engine.verdict import unjudged
 from engine.verify.report import ERROR, NOTE, WARNING
 
@@ -33,6 +33,8 @@ KEY: Final = "key"
 RANGE: Final = "range"
 DATABASE: Final = "database"
 TRANSACTION: Final = "transaction"
+# The names of a loss that are listed; others are only counted.
+MOST_NAMES: Final = 1000
 LOST_KINDS: Final = (JOURNAL, DN, KEY, RANGE, DATABASE, TRANSACTION)
 
 
@@ -103,6 +105,13 @@ class LostName(NamedTuple):
     key: Annotated[Key | None, "its key in the log"]
     place: Annotated[Text | None, "where it stands in the log"]
     certain: Annotated[Bool, "false: lost only if the damaged bytes were its Commit"]
+
+
+class LostNames(NamedTuple):
+    """What recovery cuts off, by name, and how many of its commits have a record that cannot be named."""
+
+    lost: tuple[LostName, ...] = ()
+    broken: int = 0
 
 
 @record()

@@ -17,7 +17,8 @@ from engine.db.environment import Environment
 from engine.errors import FormatError, JetoolError, plural
 from engine.events import SILENT, Listener, Progress
 from engine.format.lsn import format_lsn
-from engine.journals.extents import IdRange, JournalExtent, JournalExtents, Passage
+from engine.journals.extents import JournalExtent, JournalExtents, Passage
+from engine.journals.id_range import IdRange
 from engine.journals.reader import JournalReader, RawJournal
 
 # Kinds of findings, and whether replay stops there.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Annotated, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from engine.contents.journals import EPOCHS, FAMILIES, KEY_BYTES, journal_id, journal_name
 from engine.db.engine import Engine
@@ -16,24 +16,11 @@ from engine.db.environment import Environment
 from engine.db.record_keys import key_and_data
 from engine.db.scan import live_slots
 from engine.errors import NotFoundError
-from engine.fields import Int, record
+from engine.journals.id_range import IdRange
 from engine.tree.database_state import DatabaseState
 
 # The number of holes that are listed; others are only counted.
 MOST_HOLES: Final = 1000
-
-
-@record()
-class IdRange(NamedTuple):
-    """A range of journal ids that includes both ends."""
-
-    first: Annotated[Int, "the first id"]
-    last: Annotated[Int, "the last id"]
-
-    @property
-    def length(self) -> int:
-        """The number of ids."""
-        return self.last - self.first + 1
 
 
 class JournalExtent(NamedTuple):

@@ -23,7 +23,8 @@ from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import TXN_ENDS
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.vlsn import NULL_VLSN
-from engine.journals.extents import IdRange, JournalExtent, JournalExtents
+from engine.journals.extents import JournalExtent, JournalExtents
+from engine.journals.id_range import IdRange
 from engine.journals.unseen import UnseenJournals, read_unseen, read_values
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files

@@ -17,7 +17,8 @@ from engine.errors import FormatError
 from engine.format.codecs import Record
 from engine.format.entry.ln import LN
 from engine.inspect.unread_records import UnreadRecord, read_unread
-from engine.journals.extents import MOST_HOLES, IdRange, JournalExtents
+from engine.journals.extents import MOST_HOLES, JournalExtents
+from engine.journals.id_range import IdRange
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.scan import scan_log

@@ -78,6 +78,11 @@ class Tail(NamedTuple):
     given_up: LogFile | None = None
 
     @property
+    def holds_records(self) -> bool:
+        """Whether good Commits, or records outside transactions, stand after the end of the log."""
+        return bool(self.commits_at_risk or self.after.records)
+
+    @property
     def given_up_bytes(self) -> int:
         """Number of bytes after the end of the log, in any file."""
         return self.cut_bytes + (self.given_up.size_bytes if self.given_up is not None else 0)

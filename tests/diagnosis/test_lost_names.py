@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine.diagnosis.application import LostNames, names_after_damage
+from engine.diagnosis.application import names_after_damage
+from engine.diagnosis.record import LostNames
 from engine.log.files import list_log_files
 from engine.log.tail import find_end
 from engine.storage.base import ReadFile

@@ -9,7 +9,8 @@ from engine.contents.journals import STAR_MANAGER
 from engine.contents.operations import PRODUCTS
 from engine.fields import Bool, Choices, Int, Like, Lsn, SizeBytes, Text, Time, record
 from engine.journals.check import OVERLAP
-from engine.journals.extents import IdRange, JournalExtents, read_epochs
+from engine.journals.extents import JournalExtents, read_epochs
+from engine.journals.id_range import IdRange
 from engine.journals.reader import JournalReader
 from engine.verdict import VERDICTS as WORDS
 from jetool.commands.journal.group import (

@@ -13,7 +13,7 @@ from engine.contents.operations import codes_of
 from engine.errors import UsageError
 from engine.events import heard
 from engine.fields import Bool, Int, record
-from engine.journals.extents import IdRange
+from engine.journals.id_range import IdRange
 from engine.journals.reader import FoundJournal, JournalReader
 from jetool.commands.journal.group import (
     IDS,

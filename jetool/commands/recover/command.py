@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import click
 
-from engine.diagnosis.application import LostNames, names_after_damage
+from engine.diagnosis.record import LostNames
 from engine.errors import UsageError, plural
 from engine.events import Listener
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
@@ -200,8 +200,12 @@ def _recover(run: Run, env: str, *, accept_loss: bool) -> tuple[RecoveryRun, Col
         plan.require_no_loss()
     # Recovery does not read files from before the checkpoint, so a dry run must also look for missing ones.
     absent: Collection[int] = lost_in(run, plan.seen, plan.files) if run.dry_run else ()
-    # Recovery cuts off what is to be named.
-    names = names_after_damage(plan.seen, plan.files, plan.tail, run.listener)
+    names = LostNames()
+    if plan.tail.holds_records:
+        from engine.diagnosis.application import names_after_damage
+
+        # Recovery cuts off what is to be named.
+        names = names_after_damage(plan.seen, plan.files, plan.tail, run.listener)
     config = with_orders(run, plan.seen, config_of(run))
     options = RepairOptions(dry_run=run.dry_run, backup_dir=run.backup_dir, lock_timeout_s=run.lock_timeout_s)
     done = recovery.recover(plan, options, accept_loss=accept_loss, config=config, listener=run.listener)

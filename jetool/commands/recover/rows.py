@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
-from engine.diagnosis.application import LostNames
-from engine.diagnosis.losses import MOST_NAMES
-from engine.diagnosis.record import LostName
+from engine.diagnosis.record import MOST_NAMES, LostName, LostNames
 from engine.fields import Bool, DurationMs, Int, Like, Lsn, SizeBytes, Text, Vlsn, record
 from engine.format.vlsn import NULL_VLSN
 from engine.recovery.result import PassCount, RecoveryResult

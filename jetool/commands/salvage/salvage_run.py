@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.diagnosis.losses import MOST_NAMES, of_lost_key
+from engine.diagnosis.losses import of_lost_key
+from engine.diagnosis.record import MOST_NAMES
 from engine.errors import NotFoundError
 from engine.rescue.salvage.collect import Salvage
 from engine.rescue.salvage.results import LostVersion, Salvaged, SalvagedRecord
