@@ -335,6 +335,9 @@ WRITERS: Final[dict[str, tuple[str, ...]]] = {
     "journal truncate": ("--after", "1", "--yes"),
     "vlsn rebuild": ("--force",),
     "group reset": ("--group", "NEW", "--node", "alone", "--address", "here:5099", "--yes"),
+    "db remove": ("accounts",),
+    "db rename": ("accounts", "others"),
+    "db truncate": ("accounts",),
     "node run": ("--node", "n1", "--listen", "127.0.0.1:1", "--master"),
 }
 REMOTE: Final = ("node put", "node delete")

@@ -192,7 +192,7 @@ def test_other_formats_and_refusals(fixtures: Path, tmp_path: Path) -> None:
     assert len(lines) == 339
     assert set(json.loads(lines[0])) >= {"environment", "db", "key", "data", "from"}
     assert run("fleet", "salvage", fixtures / "empty/env", "--to", tmp_path / "s").code == 3
-    assert run("fleet", "salvage", tmp_path / "none", "--to", tmp_path / "t").code == 4
+    assert run("fleet", "salvage", tmp_path / "none", "--to", tmp_path / "t", "--as", "json").code == 4
     assert not (tmp_path / "t").exists()
     assert not list(tmp_path.glob(".s*"))
 
