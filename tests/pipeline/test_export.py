@@ -30,8 +30,7 @@ def env(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("form", ["parquet", "orc"])
-@pytest.mark.parametrize("partitions", [1, 4])
+@pytest.mark.parametrize(("form", "partitions"), [("parquet", 1), ("orc", 4)])
 def test_bytes_come_back(session: Session, env: Path, tmp_path: Path, form: str, partitions: int) -> None:
     words = ("export", env, "--db", "d", "--to", tmp_path / "out", "--as", form, "--partitions", str(partitions))
     done = run(*words, "--json")

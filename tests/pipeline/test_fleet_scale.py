@@ -142,6 +142,7 @@ def test_it_scales_with_cores(fleet: Path) -> None:
     assert two < 0.75 * one
 
 
+@pytest.mark.slow
 def test_a_standalone_cluster(tmp_path: Path, corpus: Path) -> None:
     """Executors in processes of their own, which have the package from the driver only."""
     needs("Spark", "Java")
