@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from engine.diagnosis.record import DERBY, Diagnosis
+from engine.errors import JetoolError
 from engine.events import SILENT, Listener
 from engine.format.entry_types import COMMIT
 from engine.format.lsn import NULL_LSN
@@ -50,17 +51,17 @@ class _Log(NamedTuple):
 
 
 def copies_among(found: Sequence[Diagnosis], listener: Listener = SILENT) -> Iterator[list[Diagnosis]]:
-    """Environments outside of groups that were one, in the given order.
-
-    Raises:
-        JetoolError: a log cannot be read.
-    """
+    """Environments outside of groups that were one, in the given order; one whose log cannot be read is left out."""
     sets: list[list[_Log]] = []
     for one in found:
         if one.identity.group_uuid is not None or one.identity.application == DERBY or not one.supported:
             continue
-        log = _log_of(one)
-        near = next((logs for logs in sets if _compared(logs[0], log, listener).relation != UNRELATED), None)
+        try:
+            log = _log_of(one)
+            near = next((logs for logs in sets if _compared(logs[0], log, listener).relation != UNRELATED), None)
+        except JetoolError:
+            # Its own diagnosis says why.
+            continue
         if near is None:
             sets.append([log])
         else:

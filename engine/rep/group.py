@@ -188,6 +188,17 @@ def lead_alone(engine: Engine) -> None:
     """Write as the master of a group whose only electable member this is.
 
     Raises:
+        RefusedError: as ``require_alone``.
+    """
+    number = require_alone(engine)
+    assert engine.vlsn_index is not None
+    engine.lead(AloneGate(engine.vlsn_index, number))
+
+
+def require_alone(engine: Engine) -> int:
+    """The id of the only electable member of the group.
+
+    Raises:
         RefusedError: the group has other electable members, whose stream would diverge from this node's; or it has no
             electable member.
     """
@@ -205,7 +216,7 @@ def lead_alone(engine: Engine) -> None:
             consequence="a change made here would be missing on the other nodes",
             hint="change the record through the master of the group",
         )
-    engine.lead(AloneGate(engine.vlsn_index, electable[0].id))
+    return electable[0].id
 
 
 def check_name(what: str, name: str) -> None:

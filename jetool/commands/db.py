@@ -7,17 +7,19 @@ bytes that it overwrites are saved first, so ``jetool undo`` brings the database
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import click
 
 from engine.errors import ExistsError, NotFoundError, UsageError
 from engine.fields import Bool, Choices, Int, Lsn, SizeBytes, Text, record
+from engine.storage.disk import DiskStorage
 from engine.tree.database_state import INTERNAL_PREFIX
 from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment
-from jetool.frame.environments import WRITE_EXITS, config_of, lead_if_replicated
+from jetool.frame.environments import WRITE_EXITS, config_of, lead_if_replicated, with_orders
 from jetool.frame.groups import group
+from jetool.frame.kinds import require_je
 from jetool.frame.options import Run
 from jetool.frame.repairs import repairing
 
@@ -137,15 +139,11 @@ def db_truncate(run: Run, env: str, name: str) -> int:
 
 
 def _change(run: Run, env: str, action: str, name: str, new: str | None) -> int:
-    config = config_of(run, before_writing=_check(env, name, new if action == _RENAME else None))
-    records = None
-    with repairing(run, env, f"db {action}", config) as repair:
+    check = _check(env, name, new if action == _RENAME else None)
+    records = _looked_at(run, env, name, check, counted=action != _RENAME)
+    with repairing(run, env, f"db {action}", config_of(run, before_writing=check)) as repair:
         opened = repair.environment
-        # A change that never reaches the other members would make this node diverge from its group.
         lead_if_replicated(opened)
-        if action != _RENAME:
-            with opened.open_database(name) as counted:
-                records = counted.count()
         with opened.begin() as txn:
             _apply(opened, action, name, new, txn)
             commit = txn.commit()
@@ -166,6 +164,24 @@ def _change(run: Run, env: str, action: str, name: str, new: str | None) -> int:
     return exits.DONE
 
 
+def _looked_at(run: Run, env: str, name: str, check: Callable[[Catalog], None], *, counted: bool) -> int | None:
+    """Refuse what can be refused before the log is opened for writing; the number of records, if it is wanted."""
+    from engine.db.environment import Environment
+    from engine.rep.group import require_alone
+
+    disk = DiskStorage(env)
+    require_je(disk)
+    with Environment(disk, with_orders(run, disk, config_of(run, read_only=True)), run.listener) as seen:
+        check(seen.engine.catalog)
+        # A change that never reaches the other members would make this node diverge from its group.
+        if seen.replicated:
+            require_alone(seen.engine)
+        if not counted:
+            return None
+        with seen.open_database(name) as found:
+            return found.count()
+
+
 def _apply(opened: Environment, action: str, name: str, new: str | None, txn: Transaction) -> None:
     if action == _REMOVE:
         opened.remove_database(name, txn)
@@ -175,7 +191,7 @@ def _apply(opened: Environment, action: str, name: str, new: str | None, txn: Tr
         opened.truncate_database(name, txn)
 
 
-def _check(env: str, name: str, new: str | None) -> Callable[[Catalog], Any]:
+def _check(env: str, name: str, new: str | None) -> Callable[[Catalog], None]:
     """Compare the names with the databases, before the first byte changes."""
 
     def check(catalog: Catalog) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from engine import Environment, EnvironmentConfig
-from engine.storage.disk import DiskStorage
 from tests.support import corpus
 from tests.support.harness import assert_valid, run
 
@@ -91,8 +90,9 @@ def test_names_are_checked_before_the_first_byte(env: Path, words: tuple[str, ..
 def test_a_node_with_other_members_is_refused(tmp_path: Path) -> None:
     place = corpus.copy(corpus.path() / "je/je-18.3.20/ha-group/node1/env", tmp_path / "env")
     name = run("dbs", place, "--json").json()["records"][0]["name"]
-    content = _content(tmp_path / "env")
-    assert run("db", "remove", tmp_path / "env", name).code == 3
-    run("undo", tmp_path / "env")
-    assert _content(tmp_path / "env") == content
-    assert DiskStorage(str(tmp_path / "env")).stat() is not None
+    files = _bytes(tmp_path / "env")
+    done = run("db", "remove", tmp_path / "env", name)
+    assert done.code == 3
+    assert "belongs to a replication group of 3 electable members" in done.err
+    assert _bytes(tmp_path / "env") == files
+    assert run("info", tmp_path / "env", "--json").json()["interrupted_repair"] is None

@@ -70,7 +70,15 @@ def test_copies_that_parted(place: Path) -> None:
     rank = next(one for one in found["nodes"] if one["standing"] == "forked")
     assert (rank["behind"], rank["own"]) == (3, 8)
     assert f"copies of one environment: start from {place / 'fork'}" in done.text
-    assert "has 8 that only it has, look at them before they are lost" in done.text
+    assert "has 8 commits that only it has, look at them before they are lost" in done.text
+
+
+def test_a_log_that_cannot_be_read_is_left_out(place: Path) -> None:
+    gone = place / "gone"
+    gone.mkdir()
+    (gone / "00000000.jdb").write_text("no log")
+    (found,) = _groups(place / "old", gone, place / "grown")
+    assert {Path(one["directory"]).name for one in found["nodes"]} == {"old", "grown"}
 
 
 def test_other_environments_are_not_compared(place: Path) -> None:

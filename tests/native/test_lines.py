@@ -45,7 +45,7 @@ def both(*arguments: Any) -> tuple[bytes, int, int, tuple[int, int] | None]:
 
 @settings(max_examples=150, deadline=None)
 @given(st.data(), st.integers(LN_FLAGS_FIRST, LN_KEY_FIRST - 1), layouts, layouts, seconds, seconds)
-def test_both_make_the_same(
+def test_c_makes_the_lines_of_its_twin(
     data: st.DataObject, version: int, records: Any, ends: Any, of_seconds: Any, of_expirations: Any
 ) -> None:
     log = LogMaker(version)
@@ -60,7 +60,8 @@ def test_both_make_the_same(
     for pos in log.offsets[1:]:
         most = data.draw(st.sampled_from((0, 1, 50, FAR)))
         end = data.draw(st.sampled_from((len(changed), len(changed), len(changed) - 1, pos)))
-        both(bytes(changed), pos, end, 7 << 32, layout, (of_seconds, of_expirations), most)
+        arguments = bytes(changed), pos, end, 7 << 32, layout, (of_seconds, of_expirations), most
+        assert core.entry_lines(*arguments) == entry_lines_plain(*arguments)
 
 
 def test_a_time_is_asked_for_and_then_there() -> None:

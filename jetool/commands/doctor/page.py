@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Final, NamedTuple
 
-from engine.diagnosis.nodes import START, NodeChoice
+from engine.diagnosis.nodes import JOURNALS, LOG, START, STREAM, NodeChoice
 from engine.diagnosis.record import DATABASE, DN, JOURNAL, KEY, YES, Diagnosis, Identity, LostName, Reason, Step
 from engine.errors import plural
 from engine.fields import Text, record
@@ -16,6 +16,8 @@ from jetool.output.text import fold, heading
 
 # Names that are printed of each kind and database; JSON has more.
 _MOST_NAMES: Final = 12
+# What a node or a copy lacks, by what was compared.
+_UNITS: Final = {JOURNALS: "journal", STREAM: "transaction", LOG: "commit"}
 _MOST_REASONS: Final = 12
 _LABEL: Final = 12
 _LABELS: Final = ("is", "node", "group", "log", "journals", "not checked")
@@ -196,12 +198,13 @@ def group_title(group: NodeChoice) -> str:
 
 def node_lines(group: NodeChoice) -> Iterator[str]:
     """Each node of a group: where it ends, what it lacks, what only it has."""
+    unit = _UNITS[group.basis]
     for one in group.nodes:
         parts = [one.standing if one.standing != START else "start from this one"]
         if one.last is not None:
             parts.append(f"ends at {group.basis.removesuffix('s') if group.basis != 'stream' else 'VLSN'} {one.last}")
         if one.behind:
-            parts.append(f"lacks {one.behind}")
+            parts.append(f"lacks {plural(one.behind, unit)}")
         if one.own:
-            parts.append(f"has {one.own} that only it has, look at them before they are lost")
+            parts.append(f"has {plural(one.own, unit)} that only it has, look at them before they are lost")
         yield f"{_clean(one.directory)}: {', '.join(parts)}"
