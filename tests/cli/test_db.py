@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from engine import Environment, EnvironmentConfig
+from engine.storage import journal
+from engine.storage.disk import DiskStorage
 from tests.support import corpus
+from tests.support.damage.killing import run_killed
 from tests.support.harness import assert_valid, run
 
 
@@ -85,6 +88,24 @@ def test_names_are_checked_before_the_first_byte(env: Path, words: tuple[str, ..
     assert done.code == code
     assert message in done.err
     assert _bytes(env) == files
+
+
+@pytest.mark.parametrize("words", [("remove", "orders"), ("rename", "orders", "sales"), ("truncate", "orders")])
+def test_a_kill_leaves_the_old_or_the_new_state(env: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
+    """The state of a repair that is not finished is the old one after its undo."""
+    action, *names = words
+    before = _content(env)
+    undone = 0
+    for at in range(0, 42, 3):
+        copy = corpus.copy(env, tmp_path / f"copy{at}")
+        assert run_killed(at, "db", action, copy, *names) or at > 30
+        if journal.pending_in(DiskStorage(str(copy))) is not None:
+            assert run("undo", copy).code == 0
+            assert _content(copy) == before
+            undone += 1
+        else:
+            assert (_content(copy) == before) == (undone == 0)
+    assert undone > 3
 
 
 def test_a_node_with_other_members_is_refused(tmp_path: Path) -> None:

@@ -8,30 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tarfile
-from functools import cache
 from pathlib import Path
 
 from engine.derby.recovery.manager import recover
 from engine.storage.memory import MemoryStorage
+from tests.support.corpus import archive_members
 from tests.support.harness import run
 
 ARCHIVE = Path(__file__).resolve().parents[1] / "golden" / "derby-10.16.tar.xz"
 
 
-@cache
-def members() -> dict[str, bytes]:
-    found = {}
-    with tarfile.open(ARCHIVE) as archive:
-        for member in archive:
-            content = archive.extractfile(member)
-            if content is not None:
-                found[member.name] = content.read()
-    return found
-
-
 def crashed() -> dict[str, bytes]:
-    return {name.removeprefix("db/"): data for name, data in members().items() if name.startswith("db/")}
+    return {name.removeprefix("db/"): data for name, data in archive_members(ARCHIVE).items() if name.startswith("db/")}
 
 
 def sums(files: dict[str, bytes]) -> dict[str, str]:
@@ -39,7 +27,7 @@ def sums(files: dict[str, bytes]) -> dict[str, str]:
 
 
 def test_every_container_is_that_of_derby() -> None:
-    expected = json.loads(members()["after.json"])
+    expected = json.loads(archive_members(ARCHIVE)["after.json"])
     assert len(expected) == 75
     assert sums(crashed()) != expected
     storage = MemoryStorage(crashed())

@@ -35,6 +35,18 @@ SUMS = "SHA256SUMS"
 
 
 @cache
+def archive_members(archive: Path) -> dict[str, bytes]:
+    """The files of a small archive beside the corpus, by name."""
+    found = {}
+    with tarfile.open(archive) as opened:
+        for member in opened:
+            content = opened.extractfile(member)
+            if content is not None:
+                found[member.name] = content.read()
+    return found
+
+
+@cache
 def path() -> Path:
     """The directory with the corpus, whole and checked. Never changed: ``copy`` what is to be changed."""
     return unpacked(location(), ARCHIVE)

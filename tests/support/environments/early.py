@@ -9,14 +9,13 @@ ends after an entry: offset, judge, digest.
 from __future__ import annotations
 
 import json
-import tarfile
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.storage.memory import MemoryStorage
+from tests.support.corpus import archive_members
 from tests.support.logs.early_logs import as_version
 
 ARCHIVE = Path(__file__).resolve().parents[2] / "golden" / "early.tar.xz"
@@ -32,20 +31,9 @@ NAMES = (
 )
 
 
-@cache
-def _members() -> dict[str, bytes]:
-    found = {}
-    with tarfile.open(ARCHIVE) as archive:
-        for member in archive:
-            content = archive.extractfile(member)
-            if content is not None:
-                found[member.name] = content.read()
-    return found
-
-
 def said(name: str, file: str) -> str:
     """What JE said of an environment: the text of one of its files."""
-    return _members()[f"{name}/{file}"].decode()
+    return archive_members(ARCHIVE)[f"{name}/{file}"].decode()
 
 
 def judged(name: str, file: str = "judge.json") -> Any:
@@ -56,7 +44,7 @@ def judged(name: str, file: str = "judge.json") -> Any:
 def files_of(name: str) -> dict[str, bytes]:
     """The log files by name."""
     start = f"{name}/env/"
-    return {path[len(start) :]: data for path, data in _members().items() if path.startswith(start)}
+    return {path[len(start) :]: data for path, data in archive_members(ARCHIVE).items() if path.startswith(start)}
 
 
 def unpack(name: str, target: Path) -> Path:
