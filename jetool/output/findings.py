@@ -111,13 +111,21 @@ def fleet_finding_row(finding: FindingView) -> FleetFindingRow:
     """The output record of a finding that has the attribute ``environment``."""
     row = finding_row(finding)
     fields = {name: getattr(row, name) for name in FleetFindingRow._fields[1:]}
-    return FleetFindingRow(environment=getattr(finding, "environment"), **fields)  # noqa: B009 - only views of fleets have it
+    env = _environment_of(finding)
+    assert env is not None
+    return FleetFindingRow(environment=env, **fields)
 
 
 def path_of(finding: FindingView) -> str | None:
     """The path of the damaged file; where several environments are checked, it begins with the environment."""
-    env: str | None = getattr(finding, "environment", None)
+    env = _environment_of(finding)
     return finding.file if env is None else _joined(env, finding.file)
+
+
+def _environment_of(finding: FindingView) -> str | None:
+    """The environment of a finding; None where only one is checked."""
+    env: str | None = getattr(finding, "environment", None)
+    return env
 
 
 def _joined(env: str, file: str | None) -> str:
