@@ -27,7 +27,7 @@ from typing import Final, NamedTuple, Protocol
 from engine.db.database import Database
 from engine.db.environment import Environment
 from engine.db.transaction import Transaction
-from engine.errors import FormatError, JetoolError, NotFoundError, RefusedError
+from engine.errors import DatabaseNotFoundError, FormatError, JetoolError, NotFoundError, RefusedError
 from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.rep.acks import InsufficientAcksError, InsufficientReplicasError
 from engine.rep.peers import PeerError
@@ -40,6 +40,9 @@ INCOMPLETE: Final = 7
 _MOST_BYTES: Final = 64 << 20
 _LEAST_ITEM_BYTES: Final = 1
 _TEXT_BYTES: Final = 2000
+_MOST_NAMES: Final = 10
+_NAMES: Final = "check --db"
+_CREATES: Final = "check --db; --create creates the database"
 _OVERWRITE: Final = 1
 _CREATE: Final = 2
 
@@ -209,7 +212,7 @@ def _put(host: RecordHost, payload: bytes) -> RecordAnswer:
     is_new = wanted.create and wanted.database not in env.database_names()
     with _told(env) as txn, txn:
         # The database is created in the transaction of the record, so that both are undone if it fails.
-        db = env.create_database(wanted.database, txn=txn) if is_new else env.open_database(wanted.database)
+        db = env.create_database(wanted.database, txn=txn) if is_new else _opened(env, wanted.database, _CREATES)
         with db:
             stored = db.put(wanted.key, wanted.data, txn, mode=mode)
         if not stored:
@@ -222,10 +225,10 @@ def _put(host: RecordHost, payload: bytes) -> RecordAnswer:
 def _delete(host: RecordHost, payload: bytes) -> RecordAnswer:
     wanted = decode_delete(payload)
     env = _led(host)
-    with _told(env) as txn, env.open_database(wanted.database) as db, txn:
+    with _told(env) as txn, _opened(env, wanted.database, _NAMES) as db, txn:
         removed = db.delete(wanted.key, txn, data=wanted.item)
         if not removed:
-            raise _no_record(wanted.database, consequence="nothing was changed")
+            raise _no_record(wanted.database, wanted.key, consequence="nothing was changed")
     return RecordAnswer(kind=RecordKind.WRITTEN, payload=encode_written(WriteReceipt(txn.inner.end_vlsn, removed)))
 
 
@@ -237,10 +240,10 @@ def _get(host: RecordHost, payload: bytes) -> RecordAnswer:
             found=f"up to {host.status().last_vlsn} after {wanted.wait_ms} ms",
             hint="wait longer, or ask the master",
         )
-    with host.environment.open_database(wanted.database) as db:
+    with _opened(host.environment, wanted.database, _NAMES) as db:
         items = _items(db, wanted.key)
     if not items:
-        raise _no_record(wanted.database)
+        raise _no_record(wanted.database, wanted.key)
     if sum(map(len, items)) > _MOST_BYTES:
         raise RefusedError("the data items of this key are too many for one answer", expected=f"{_MOST_BYTES} bytes")
     return RecordAnswer(kind=RecordKind.RECORDS, payload=encode_records(items))
@@ -276,8 +279,25 @@ def _led(host: RecordHost) -> Environment:
     return host.environment
 
 
-def _no_record(database: str, consequence: str | None = None) -> NotFoundError:
-    return NotFoundError(f"no record with this key in database {database!r}", consequence=consequence)
+def _no_record(database: str, key: bytes, consequence: str | None = None) -> NotFoundError:
+    return NotFoundError(
+        f"no record with key 0x{key.hex()} in database {database!r}",
+        consequence=consequence,
+        hint="check the key: text, or 0x and hex; --key-format reads other forms",
+    )
+
+
+def _opened(env: Environment, name: str, hint: str) -> Database:
+    """The database of a request; its client has no directory in which ``jetool dbs`` could list the names."""
+    try:
+        return env.open_database(name)
+    except DatabaseNotFoundError as error:
+        known = env.database_names()
+        left = len(known) - _MOST_NAMES
+        shown = ", ".join(known[:_MOST_NAMES]) + (f" and {left} more" if left > 0 else "")
+        raise DatabaseNotFoundError(
+            f"no database {name!r}", found=f"the node has {shown or 'no database'}", hint=hint
+        ) from error
 
 
 # Forms on the way. Decoders raise FormatError, and allocate no more than the received bytes.

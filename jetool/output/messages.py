@@ -280,7 +280,7 @@ class Bar:
         self._records[name] = records
 
     def step(self, name: str, done: int, total: int) -> None:
-        """Draw the step, at most ten times a second."""
+        """Draw the step, at most ten times a second; a new step takes the place of the earlier ones."""
         now = self._clock()
         # Short runs end before the delay and never load ``rich``.
         if self._closed or now < self._next:
@@ -289,6 +289,9 @@ class Bar:
         if self._bar is None:
             self._bar = self._new_bar()
         if name not in self._tasks:
+            # Steps that have ended do not say so. Steps that go on side by side report, and are shown, again.
+            for other in self._tasks.values():
+                self._bar.update(other, visible=False)
             self._tasks[name] = self._bar.add_task(name, percent="", records="")
         records = (
             f"{self._records[name]:,} {'record' if self._records[name] == 1 else 'records'}"
@@ -296,7 +299,9 @@ class Bar:
             else ""
         )
         percent = f"{min(done / total, 1):4.0%}" if total else ""
-        self._bar.update(self._tasks[name], completed=done, total=total or None, percent=percent, records=records)
+        self._bar.update(
+            self._tasks[name], completed=done, total=total or None, percent=percent, records=records, visible=True
+        )
         self._bar.refresh()
 
     def pause(self) -> None:

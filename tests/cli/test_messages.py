@@ -126,7 +126,10 @@ def test_bar_waits_a_second() -> None:
             drawn.append(f"new {name}")
             return 1
 
-        def update(self, task: int, *, completed: int, total: int | None, percent: str, records: str) -> None:
+        def update(
+            self, task: int, *, completed: int, total: int | None, percent: str, records: str, visible: bool
+        ) -> None:
+            assert visible
             drawn.append(" ".join(filter(None, [f"{completed}/{total}", percent.strip(), records])))
 
         def refresh(self) -> None:
@@ -174,6 +177,36 @@ def test_bar_waits_a_second() -> None:
     bar.step("scan", 7, 10)
     bar.close()
     assert drawn[7:] == ["stop"]
+
+
+def test_a_new_step_takes_the_place_of_the_last() -> None:
+    class Fake:
+        def __init__(self) -> None:
+            self.visible: dict[str, bool] = {}
+
+        def add_task(self, name: str, **_columns: str) -> str:
+            self.visible[name] = True
+            return name
+
+        def update(self, task: str, *, visible: bool, **_columns: object) -> None:
+            self.visible[task] = visible
+
+        def refresh(self) -> None:
+            pass
+
+        def stop(self) -> None:
+            pass
+
+    drawn: Any = Fake()
+    clock = [100.0]
+    bar = messages.Bar(lambda: clock[0], lambda: drawn)
+    seen = []
+    for name in ("start", "start", "read", "write", "read"):
+        clock[0] += 1.0
+        bar.step(name, 0, 0)
+        seen.append([name for name, shown in drawn.visible.items() if shown])
+    # The last two go on side by side.
+    assert seen == [["start"], ["start"], ["read"], ["write"], ["read", "write"]]
 
 
 def test_bar_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -53,6 +53,7 @@ class SocketConnection:
         sock.setblocking(False)
         self._socket = sock
         self._peer = peer
+        self._closed = False
 
     def send(self, data: bytes, deadline: float) -> None:
         """Send all of it."""
@@ -63,7 +64,7 @@ class SocketConnection:
             except BlockingIOError:
                 self._await(select.POLLOUT, deadline)
             except OSError as error:
-                raise _gone(self._peer, error) from error
+                raise self._gone(error) from error
 
     def receive(self, deadline: float) -> bytes:
         """Received bytes; empty if the other side has closed."""
@@ -73,10 +74,11 @@ class SocketConnection:
             except BlockingIOError:
                 self._await(select.POLLIN, deadline)
             except OSError as error:
-                raise _gone(self._peer, error) from error
+                raise self._gone(error) from error
 
     def close(self) -> None:
         """Close the connection; a thread that waits here gets an error."""
+        self._closed = True
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         with contextlib.suppress(OSError):
@@ -88,7 +90,12 @@ class SocketConnection:
             poll.register(self._socket, event)
             poll.poll(_left(deadline, self._peer) * 1000)
         except (OSError, ValueError) as error:  # ValueError: another thread has closed the connection.
-            raise DisconnectedError(f"the connection with {self._peer} has ended", found=_words(error)) from error
+            raise self._gone(error) from error
+
+    def _gone(self, error: Exception) -> DisconnectedError:
+        if self._closed:
+            return DisconnectedError(f"the connection with {self._peer} has been closed here")
+        return _gone(self._peer, error)
 
 
 class SocketNetwork:
@@ -113,7 +120,7 @@ def _left(deadline: float, peer: str) -> float:
     return left
 
 
-def _gone(peer: str, error: OSError) -> DisconnectedError:
+def _gone(peer: str, error: Exception) -> DisconnectedError:
     if isinstance(error, TimeoutError):
         return SilentError(f"{peer} does not answer in time")
     return DisconnectedError(f"the connection with {peer} has ended", found=_words(error))

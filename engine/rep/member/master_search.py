@@ -99,7 +99,8 @@ class Seeker:
                 if isinstance(error, DisconnectedError):
                     raise PeerError(error.what, found=error.found, hint=error.hint) from error
                 raise
-            raise DisconnectedError(f"group {wanted} cannot be looked at", found=str(error)) from error
+            group = f"group {wanted}" if wanted else "the group"
+            raise DisconnectedError(f"{group} cannot be reached", found=str(error)) from error
         self.group = found.group
         # Later the group can be found through any of its nodes, even if one of the given nodes is gone.
         self._addresses = self._others([*self._addresses, *(node.address for node in found.nodes)])

@@ -345,7 +345,7 @@ class JoinedNode:
         try:
             found = self._seeker.look()
         except DisconnectedError:
-            if voter is None:
+            if voter is None or self._home.own_record() is None:
                 raise
             # All other nodes may be down, and the only member of a group needs no others.
             self._elect()

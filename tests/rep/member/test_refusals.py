@@ -120,7 +120,7 @@ def test_a_group_that_is_down_for_a_while_is_waited_for() -> None:
     followed(group_of(log[:20]), storage)
     group = group_of(log, down={"n1"})
     with joined(group, storage) as node:
-        eventually(lambda: "cannot be looked at" in str(node.problem))
+        eventually(lambda: "cannot be reached" in str(node.problem))
         assert node.failure is None
         group.down = set()
         assert node.await_vlsn(log[-1].vlsn, PATIENCE_S), node.problem
