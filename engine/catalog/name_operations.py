@@ -296,7 +296,7 @@ class NamingOperations:
         with self._ctx.latch:
             state = self._catalog.by_name(name)
         if state is None:
-            raise DatabaseNotFoundError(f"no database {name!r}", hint="jetool dbs lists them")
+            raise DatabaseNotFoundError(f"no database {name!r}", hint="jetool dbs ENV lists them")
         # Checked under the lock on the name: the database cannot be opened from here on.
         if state.handles:
             raise InUseError(f"database {name!r} is open", hint="close it first")

@@ -392,5 +392,7 @@ class Environment:
 
     def _handle(self, name: str, state: DatabaseState | None) -> Database:
         if state is None:
-            raise DatabaseNotFoundError(f"no database {name!r}", file=self.home, hint="jetool dbs lists them")
+            raise DatabaseNotFoundError(
+                f"no database {name!r}", file=self.home, hint=f"jetool dbs {self.home} lists them"
+            )
         return Database(self.engine, state, self._dependents.setdefault(state.id, Dependents()))

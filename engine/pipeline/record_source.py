@@ -207,7 +207,7 @@ class RecordSourceReader(DataSourceReader):
             raise NotFoundError(
                 f"no database {self._db!r}",
                 file=", ".join(self._environments[:3]),
-                hint="jetool dbs lists them",
+                hint=f"jetool dbs {self._environments[0]} lists them",
             )
         return found
 

@@ -78,7 +78,7 @@ def check_secondary(env: Environment, name: str, primary: str, listener: Listene
 def _database(env: Environment, name: str) -> DatabaseState:
     state = env.engine.database(name)
     if state is None:
-        raise NotFoundError(f"no database {name!r}", file=env.home, hint="jetool dbs lists them")
+        raise NotFoundError(f"no database {name!r}", file=env.home, hint=f"jetool dbs {env.home} lists them")
     return state
 
 

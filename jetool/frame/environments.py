@@ -112,7 +112,7 @@ def _sort_keys(env: Environment, root: str, named: NamedOrders) -> dict[str, Sor
             f"no database {named.database!r}",
             file=root,
             consequence="nothing was changed",
-            hint="jetool dbs lists them",
+            hint=f"jetool dbs {root} lists them",
         )
     found = {}
     for order, java_class, what in zip((named.keys, named.data), classes, ("keys", "duplicates"), strict=True):
@@ -267,14 +267,19 @@ def require_place(path: str, option: str) -> None:
         )
 
 
-def require_database(env: str, name: str, hint: str = "jetool dbs lists them") -> Callable[[Catalog], None]:
+def require_database(env: str, name: str, hint: str | None = None) -> Callable[[Catalog], None]:
     """A check for ``open_to_write``: NotFoundError if no database has a name."""
 
     def check(catalog: Catalog) -> None:
         found = catalog.by_name(name)
         # Recovery removes temporary ones.
         if found is None or found.temporary:
-            raise NotFoundError(f"no database {name!r}", file=env, consequence="nothing was changed", hint=hint)
+            raise NotFoundError(
+                f"no database {name!r}",
+                file=env,
+                consequence="nothing was changed",
+                hint=hint or f"jetool dbs {env} lists them",
+            )
 
     return check
 
