@@ -13,6 +13,7 @@ import pytest
 
 from engine.pipeline.session import Session, open_session
 from engine.pipeline.settings import SparkSettings
+from tests.pipeline.cluster import standalone
 from tests.support.tools import needs
 
 CONF = (
@@ -26,8 +27,11 @@ CONF = (
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
     for item in items:
-        if here in item.path.parents and "session" in getattr(item, "fixturenames", ()):
+        names = getattr(item, "fixturenames", ()) if here in item.path.parents else ()
+        if "session" in names:
             item.add_marker(pytest.mark.xdist_group("spark"))
+        elif "cluster" in names:
+            item.add_marker(pytest.mark.xdist_group("cluster"))
 
 
 @pytest.fixture(scope="session")
@@ -38,3 +42,11 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     conf = (*CONF, ("spark.local.dir", str(scratch)))
     with open_session(SparkSettings("local[2]", conf, 2, quick=True)) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of a standalone cluster with two workers; tests that use it are in the group ``cluster``."""
+    needs("Spark", "Java")
+    with standalone(tmp_path_factory.mktemp("cluster")) as url:
+        yield url

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from engine.pipeline.executors import TIMEOUT
-from tests.pipeline.cluster import standalone
 from tests.support import harness
 from tests.support.tools import needs
 from tests.support.waiting import PATIENCE_S
@@ -39,24 +37,16 @@ with open_session(SparkSettings(conf=(("spark.driver.memory", "512m"),), quick=T
 """
 
 
-@pytest.fixture(scope="module")
-def master(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    needs("Spark", "Java")
-    with standalone(tmp_path_factory.mktemp("cluster"), workers=1) as url:
-        yield url
-
-
-@pytest.mark.xdist_group("executors")
 @pytest.mark.parametrize("setting", NOT_THERE.values(), ids=NOT_THERE)
-def test_no_executor_comes(setting: str, master: str, tmp_path: Path, corpus: Path) -> None:
+def test_no_executor_comes(setting: str, cluster: str, tmp_path: Path, corpus: Path) -> None:
     env = corpus / "je" / "je-18.3.20" / "corrupt-middle" / "env"
     rows = tmp_path / "out"
     conf = ("--conf", setting, "--conf", f"{TIMEOUT}=3s", "--conf", "spark.driver.memory=512m")
-    words = (sys.executable, "-m", "jetool", "fleet", "report", env, "--parquet", rows, "--master", master, *conf)
+    words = (sys.executable, "-m", "jetool", "fleet", "report", env, "--parquet", rows, "--master", cluster, *conf)
     done = subprocess.run(words, capture_output=True, text=True, timeout=4 * PATIENCE_S, env=harness.environment())
     assert (done.returncode, done.stdout) == (7, "")
     assert "error: the cluster has started no executor: expected at least one within 3 s" in done.stderr
-    assert f"found none, at {master}" in done.stderr
+    assert f"found none, at {cluster}" in done.stderr
     assert not rows.exists()
 
 

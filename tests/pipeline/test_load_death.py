@@ -151,7 +151,14 @@ def test_a_load_on_spark_is_stopped(env: Path, source: Path, step: str, number: 
     check_rerun(source, env)
 
 
-@pytest.mark.parametrize(("step", "deaths", "code"), [("read", 1, 0), ("write", 2, 0), ("write", 99, 7)])
+@pytest.mark.parametrize(
+    ("step", "deaths", "code"),
+    [
+        ("read", 1, 0),
+        pytest.param("write", 2, 0, marks=pytest.mark.slow),
+        ("write", 99, 7),
+    ],
+)
 def test_a_worker_is_killed(env: Path, source: Path, tmp_path: Path, step: str, deaths: int, code: int) -> None:
     """Its task is done again, and what it has left does not count; when all attempts die, the load fails."""
     needs("Spark", "Java")
@@ -177,16 +184,10 @@ def test_a_worker_is_killed(env: Path, source: Path, tmp_path: Path, step: str, 
         assert run("verify", env, "--full").code == 0
 
 
-def test_a_cluster_of_two_workers(env: Path, source: Path, tmp_path: Path) -> None:
-    needs("Spark", "Java")
-    from tests.pipeline.cluster import standalone
-
-    directory = tmp_path / "cluster"
-    directory.mkdir()
-    with standalone(directory) as master:
-        conf = ["--conf", "spark.executor.memory=600m", "--partitions", "4", "--master", master]
-        with started(words(source, env, "spark", *conf)) as process:
-            out, err = process.communicate(timeout=8 * PATIENCE_S)
+def test_a_cluster_of_two_workers(env: Path, source: Path, cluster: str) -> None:
+    conf = ["--conf", "spark.executor.memory=600m", "--partitions", "4", "--master", cluster]
+    with started(words(source, env, "spark", *conf)) as process:
+        out, err = process.communicate(timeout=8 * PATIENCE_S)
     assert process.returncode == 0, err
     assert json.loads(out)["records"] == RECORDS
     assert contents(env, "d") == {b"%016d" % number: b"v" * 100 for number in range(RECORDS)}

@@ -15,7 +15,6 @@ from engine.pipeline import java
 from engine.pipeline.session import Session
 from engine.pipeline.source_options import loaded_paths
 from engine.pipeline.sources import register
-from tests.pipeline.cluster import standalone
 from tests.support import harness
 from tests.support.tools import needs
 from tests.support.waiting import PATIENCE_S
@@ -145,20 +144,19 @@ def test_errors_are_one_line_without_a_traceback(session: Session, golden_dir: P
     assert "Traceback" in own
 
 
-@pytest.mark.xdist_group("executors")
-def test_register_ships_the_package_and_says_what_executors_lack(tmp_path: Path, golden_dir: Path) -> None:
-    needs("Spark", "Java")
+def test_register_ships_the_package_and_says_what_executors_lack(
+    tmp_path: Path, golden_dir: Path, cluster: str
+) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['pyarrow'] = None\n")
     bare = tmp_path / "python"
     bare.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path}:$PYTHONPATH exec {sys.executable} "$@"\n')
     bare.chmod(0o755)
     home = str(java.find().home_for_spark(tmp_path))
-    with standalone(tmp_path, workers=1) as master:
-        done = subprocess.run(
-            [sys.executable, "-c", NOTEBOOK, master, str(bare), str(golden_dir / "je-17/empty")],
-            capture_output=True, text=True, timeout=4 * PATIENCE_S,
-            env=harness.environment(JAVA_HOME=home, SPARK_LOCAL_IP="127.0.0.1", PYSPARK_PYTHON=sys.executable),
-        )  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", NOTEBOOK, cluster, str(bare), str(golden_dir / "je-17/empty")],
+        capture_output=True, text=True, timeout=4 * PATIENCE_S,
+        env=harness.environment(JAVA_HOME=home, SPARK_LOCAL_IP="127.0.0.1", PYSPARK_PYTHON=sys.executable),
+    )  # fmt: skip
     lines = done.stdout.splitlines()
     assert len(lines) == 4, done
     assert lines[0].startswith(f"the executors lack the Python package pyarrow: {sys.executable} on ")
