@@ -11,10 +11,13 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from engine.errors import RefusedError, plural
+from engine.format.versions import PRIOR_VERSION
 
 # If je.maxDisk is above this size, je.freeDisk applies in addition.
 _LARGE_BYTES: Final = 10_000_000_000
 _LEAST_NEEDED_BYTES: Final = 1 << 20
+# The default of je.freeDisk since JE 18.
+_FREE_DISK_BYTES: Final = 5 << 30
 
 
 class DiskLimitError(RefusedError):
@@ -41,6 +44,11 @@ class DiskUse(NamedTuple):
     def total(self) -> int:
         """The size of all log files."""
         return self.active + self.reserved
+
+
+def default_free_disk(version: int) -> int:
+    """JE's default of je.freeDisk: releases before 18, whose log versions end with 15, do not look at the disk."""
+    return _FREE_DISK_BYTES if version >= PRIOR_VERSION else 0
 
 
 def available(use: DiskUse, limits: DiskLimits) -> int | None:

@@ -175,6 +175,18 @@ def choose(
     )
 
 
+def backlog(files: Sequence[FileUsage], limits: CleaningLimits, newest: int, most: int = 1000) -> int:
+    """The number of files that the cleaner would choose one after another; counting ends at ``most``."""
+    rest, found = list(files), 0
+    while found < most:
+        choice = choose(rest, limits, newest).choice
+        if choice is None:
+            break
+        rest = [file._replace(in_progress=True) if file.number == choice.number else file for file in rest]
+        found += 1
+    return found
+
+
 def _gradual_maximum(file: FileUsage) -> int:
     return percent(max(file.obsolete, file.gradual), file.total)
 

@@ -1,4 +1,4 @@
-"""Names of databases, and reserved files, looked up in the trees of a checkpoint.
+"""Names of databases, reserved files, and the utilization of files, looked up in the trees of a checkpoint.
 
 The root of the environment (DbTree) holds the LSN of the mapping tree's root. Its keys are database ids as decimal text
 in byte order, its records are MapLNs, which carry the name (je-log-format.md 9.2). A lookup reads a handful of entries.
@@ -16,10 +16,12 @@ from engine.errors import FormatError
 from engine.format import tuples
 from engine.format.entry.db_tree import DbTree
 from engine.format.entry.ln import LN
-from engine.format.entry.ln_content import MapLN, NameLN
+from engine.format.entry.ln_content import FileSummary, FileSummaryLN, MapLN, NameLN
 from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, NodeRecord
 from engine.format.entry_types import BINS, DELTA_TYPE
+from engine.format.fast.file_summary import summary_file
 from engine.format.lsn import NULL_LSN
+from engine.log.entry import LogEntry
 from engine.log.scan import LogScan
 
 # The most levels of a tree, plus one for a BIN-delta; ends the descent in a damaged tree with a cycle.
@@ -28,6 +30,9 @@ _MOST_STEPS: Final = 12
 _MOST_NODES: Final = 10_000
 _OWN: Final = "_je"
 _RESERVED_FILES: Final = "_jeReservedFilesDb"
+_UTILIZATION: Final = "_jeUtilization"
+# Each is a random read. An environment with more files than that has terabytes.
+_MOST_SUMMARIES: Final = 4_000
 
 
 def database_name(log: LogScan, root: DbTree, db_id: int) -> str | None:
@@ -51,21 +56,61 @@ def reserved_files(log: LogScan, root: DbTree) -> set[int]:
     Raises:
         StorageError: a file cannot be read.
     """
-    named = _find(log, root.naming_db.root_lsn, _RESERVED_FILES.encode())
+    return {
+        tuples.parse_long_key(key)
+        for key in _live_slots(log, root, _RESERVED_FILES)
+        if len(key) == tuples.LONG_KEY_BYTES
+    }
+
+
+def file_summaries(log: LogScan, root: DbTree) -> dict[int, FileSummary]:
+    """The counters of each log file at the checkpoint, by file number; see ``UtilizationTracker`` for their keys.
+
+    Raises:
+        StorageError: a file cannot be read.
+    """
+    newest: dict[int, tuple[bytes, int]] = {}
+    for key, lsn in _live_slots(log, root, _UTILIZATION).items():
+        number = summary_file(key)
+        # Keys descend by sequence number: the first key of a file is its newest.
+        if number >= 0 and (number not in newest or key < newest[number][0]):
+            newest[number] = key, lsn
+    found: dict[int, FileSummary] = {}
+    for number in sorted(newest)[-_MOST_SUMMARIES:]:
+        entry = log.entry_at(newest[number][1])
+        summary = None if entry is None else summary_of(entry)
+        if summary is not None and summary[1] is not None:
+            found[number] = summary[1]
+    return found
+
+
+def summary_of(entry: LogEntry) -> tuple[int, FileSummary | None] | None:
+    """The file that a FileSummaryLN describes, and its counters, None for a deletion; None for another entry."""
+    try:
+        record: object = entry.record()
+    except FormatError:
+        return None
+    if not isinstance(record, LN) or not isinstance(record.content, FileSummaryLN) or summary_file(record.key) < 0:
+        return None
+    return summary_file(record.key), record.content.summary
+
+
+def _live_slots(log: LogScan, root: DbTree, name: str) -> dict[bytes, int]:
+    """The keys of a database of JE's own, each with the LSN of its record."""
+    named = _find(log, root.naming_db.root_lsn, name.encode())
     if named is None or not isinstance(named.content, NameLN):
-        return set()
+        return {}
     mapped = _find(log, root.mapping_db.root_lsn, str(named.content.db_id).encode())
     if mapped is None or not isinstance(mapped.content, MapLN):
-        return set()
-    live: dict[bytes, bool] = {}
+        return {}
+    found: dict[bytes, int | None] = {}
     for number, node in _nodes(log, mapped.content.database.root_lsn):
         # The walk gives a delta before its full version. For a key in both, the slot of the delta is newer, so the
         # first one counts.
         for slot in node.slots if number in BINS else ():
-            live.setdefault(node.full_key(slot), not slot.state & (KNOWN_DELETED | PENDING_DELETED))
-    return {
-        tuples.parse_long_key(key) for key, is_live in live.items() if is_live and len(key) == tuples.LONG_KEY_BYTES
-    }
+            is_live = not slot.state & (KNOWN_DELETED | PENDING_DELETED)
+            found.setdefault(node.full_key(slot), slot.lsn if is_live else None)
+    return {key: lsn for key, lsn in found.items() if lsn is not None}
 
 
 def database_names(log: LogScan, root: DbTree) -> list[str]:

@@ -255,6 +255,21 @@ class LogScan(NamedTuple):
             after = (item.lsn for item in reader.entries() if offset_of(item.lsn) >= offset_of(lsn))
             return next(after, make_lsn(file.number, file.size_bytes))
 
+    def place_near(self, lsn: int) -> int:
+        """A valid start of a pass at or after an LSN, found by a search in the bytes from there on.
+
+        Unlike ``place_after``, it reads nothing before the LSN, and gives the end of the file if it finds no entry.
+        """
+        file = self._find(lsn)
+        if file is None:
+            return lsn
+        with self._open(file) as reader:
+            if not offset_of(lsn) or reader.is_entry(offset_of(lsn)):
+                return lsn
+            item = next(reader.entries(offset_of(lsn)), None)
+            found = item.next_lsn if isinstance(item, Damage) else NULL_LSN
+            return make_lsn(file.number, reader.window.size_bytes) if found == NULL_LSN else found
+
     def place_before(self, lsn: int) -> int:
         """A valid start of a backward pass: the last entry or damage at or before an LSN."""
         file = self._find(lsn)

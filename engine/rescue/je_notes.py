@@ -11,6 +11,7 @@ from contextlib import closing
 from typing import Final
 
 from engine.catalog.catalog import Catalog
+from engine.cleaner.disk_limits import default_free_disk
 from engine.db.config import read_properties
 from engine.db.parts import EnvironmentParts
 from engine.errors import DamageError, FormatError, JetoolError, StorageError, UsageError, plural
@@ -21,7 +22,7 @@ from engine.format.entry.ln_content import MapLN
 from engine.format.entry.node import NodeRecord
 from engine.format.entry_types import NODE_ENTRIES, OLD_DELTA_TYPE
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
-from engine.format.versions import PRIOR_VERSION, TWO_PART_DUPLICATES
+from engine.format.versions import TWO_PART_DUPLICATES
 from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles, log_file_name
@@ -57,10 +58,6 @@ CLASSES: Final = Rule(
 )
 RULES: Final = (PRE_UPGRADE, DISK_FULL, CLASSES)
 
-# The default of je.freeDisk since JE 18.
-_FREE_DISK_BYTES: Final = 5 << 30
-# The first log version of JE 18.
-_WITH_FREE_DISK: Final = PRIOR_VERSION
 _MOST_CLASSES: Final = 8
 
 
@@ -80,8 +77,8 @@ def notes_for_je(storage: Storage, files: LogFiles) -> Iterator[Finding]:
             version = access.version_of(found.files[-1].number)
         except (JetoolError, FormatError, LookupError, ValueError, AssertionError):
             return
-    if version >= _WITH_FREE_DISK:
-        yield from _disk(storage)
+    if wanted := default_free_disk(version):
+        yield from _disk(storage, wanted)
 
 
 def _databases(access: LogAccess, root_lsn: int) -> dict[int, DatabaseImpl]:
@@ -149,13 +146,13 @@ def _classes(databases: dict[int, DatabaseImpl]) -> Iterator[Finding]:
         yield finding(CLASSES, "; ".join(named[:_MOST_CLASSES]) + more)
 
 
-def _disk(storage: Storage) -> Iterator[Finding]:
+def _disk(storage: Storage, default: int) -> Iterator[Finding]:
     try:
         free, said = storage.free_bytes(), read_properties(storage).get("je.freeDisk")
     except (StorageError, UsageError):
         return
     text = "" if said is None else said.strip()
-    wanted = int(text) if text.isdecimal() else _FREE_DISK_BYTES
+    wanted = int(text) if text.isdecimal() else default
     if free is not None and free < wanted:
         by = "je.properties" if text.isdecimal() else "JE's default"
         yield finding(DISK_FULL, f"{plural(free, 'byte')} of {wanted} wanted by {by}")
