@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final, NamedTuple
 
-from engine.errors import FormatError, NotFoundError, plural
+from engine.errors import NotFoundError, UnsupportedError, plural
 from engine.storage.base import Storage
 
 STAT_FILE: Final = "je.stat.csv"
@@ -64,13 +64,13 @@ def read_stat_file(storage: Storage, path: str) -> StatHistory:
     """Read a file of JE's statistics.
 
     Raises:
-        NotFoundError: no such file. FormatError: it is not such a file, or too large. StorageError: it cannot be read.
+        NotFoundError: no such file. UnsupportedError: it is not such a file, or too large. StorageError: it cannot be read.
     """
     file = storage.open(path)
     try:
         size = file.size()
         if size > _MOST_BYTES:
-            raise FormatError(
+            raise UnsupportedError(
                 "too large for JE's statistics",
                 file=f"{storage.root}/{path}",
                 expected=f"up to {_MOST_BYTES} bytes",
@@ -83,11 +83,12 @@ def read_stat_file(storage: Storage, path: str) -> StatHistory:
     lines = text[: text.rfind(b"\n") + 1].decode("utf-8", "replace").split("\n")[:-1]
     columns = _columns(lines[0]) if lines else ()
     if not columns:
-        raise FormatError(
+        raise UnsupportedError(
             "not a file of JE's statistics",
             file=f"{storage.root}/{path}",
             expected="a first line that begins with time, and has names such as Cache:cacheTotalBytes",
-            found=repr(lines[0][:80]) if lines else "no line",
+            found=plural(len(lines), "line") + (f", the first of {len(lines[0])} characters" if lines else ""),
+            hint="JE's file is je.stat.csv, in the directory of the log",
         )
     rows = [_row(columns, line) for line in lines[1:]]
     good = tuple(row for row in rows if row is not None)

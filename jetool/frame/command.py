@@ -76,6 +76,7 @@ class Command(click.Command):
         home: returns the directory of the environment, which ENV names or contains.
         several: runs the command on several environments (parameter ``more``); None if it takes only one. It gets a
             function that runs the command on one of them.
+        instead: the name of an option whose file the command reads instead of an environment; None: it has none.
     """
 
     formats: tuple[str, ...] = ()
@@ -89,6 +90,7 @@ class Command(click.Command):
     any_directory: bool = False
     home: Callable[[str], str] = str
     several: Callable[[Run, Sequence[str], Callable[[Run, str], int]], int] | None = None
+    instead: str | None = None
 
     def get_short_help_str(self, limit: int = 45) -> str:
         """The whole first sentence, uncut, since the list of commands wraps long texts."""
@@ -136,8 +138,8 @@ class Command(click.Command):
         arguments = [param for param in self.params if isinstance(param, click.Argument)]
         if not arguments or arguments[0].name != "env":
             return args
-        home, given = self._probe(ctx, args)
-        needed = sum(1 for argument in arguments if argument.required)
+        home, given, instead = self._probe(ctx, args)
+        needed = 0 if instead else sum(1 for argument in arguments if argument.required)
         most = len(arguments) if all(argument.nargs == 1 for argument in arguments) else None
         # The variable applies only if ENV is missing; a given directory takes precedence.
         if home is None and given < needed:
@@ -145,6 +147,8 @@ class Command(click.Command):
         # Only a command that reads guesses the current directory. A path is not the word that is left.
         if home is None and given < needed and not self.writes and not any(os.sep in word for word in args):
             home = self._current()
+        if home is None and not given and instead:
+            return [os.curdir, *args]
         if home is None and not given:
             raise click.UsageError(f"no environment: name a directory, or use -h DIR or {_HOME}", ctx)
         if home is None:
@@ -160,15 +164,15 @@ class Command(click.Command):
 
         return os.curdir if kinds.is_environment(self.home(os.curdir)) else None
 
-    def _probe(self, ctx: click.Context, args: list[str]) -> tuple[str | None, int]:
-        """The value of ``-h``, and the number of arguments that are not options."""
+    def _probe(self, ctx: click.Context, args: list[str]) -> tuple[str | None, int, bool]:
+        """The value of ``-h``, the number of arguments that are not options, and whether ``instead`` is given."""
         own = [param for param in self.params if isinstance(param, click.Option)]
         # The probe has no arguments of its own, so Click's parser returns every word that is not an option.
         probe = click.Command(self.name, params=[*own], add_help_option=False)
         found, words, _ = probe.make_parser(ctx).parse_args(list(args))
         if found.get("help"):
-            return found.get("home") or "help", 0
-        return found.get("home"), len(words)
+            return found.get("home") or "help", 0, False
+        return found.get("home"), len(words), found.get(self.instead or "") is not None
 
     def invoke(self, ctx: click.Context) -> int:
         """Run the command; returns its exit code."""
@@ -198,7 +202,7 @@ class Command(click.Command):
 
     def _find_environments(self, run: Run, values: dict[str, Any], *, first: bool) -> None:
         """Replace directories by the only environment below each, if the command only reads: ENV, or all others."""
-        if self.writes or self.any_directory:
+        if self.writes or self.any_directory or self._reads_other(values):
             return
         for param in self.params:
             value = values.get(param.name or "")
@@ -209,6 +213,10 @@ class Command(click.Command):
                 continue
             found = [self._environment(run, one) for one in ([value] if isinstance(value, str) else value)]
             values[str(param.name)] = found[0] if isinstance(value, str) else tuple(found)
+
+    def _reads_other(self, values: Mapping[str, Any]) -> bool:
+        """Whether the option that replaces the environment is given."""
+        return values.get(self.instead or "") is not None
 
     def _environment(self, run: Run, directory: str) -> str:
         from jetool.frame import kinds
@@ -310,7 +318,7 @@ class Command(click.Command):
         """
         own = self.callback
         assert own is not None
-        if "env" not in values or self.any_directory:
+        if "env" not in values or self.any_directory or self._reads_other(values):
             return own
         # For ``create`` the directory is still empty, so its kind cannot be detected.
         if self.kind_option is not None:
@@ -390,6 +398,7 @@ def command(
     names_end: bool = False,
     any_directory: bool = False,
     several: Callable[[Run, Sequence[str], Callable[[Run, str], int]], int] | None = None,
+    instead: str | None = None,
 ) -> Callable[[Callable[Concatenate[Run, P], int]], Command]:
     """Turn a function into a command. Put this decorator above the function's own options.
 
@@ -407,6 +416,7 @@ def command(
         names_end: whether its result states the end of the log, so that no message about a growing log is needed.
         any_directory: whether it takes directories of any kind, and looks itself at what each is.
         several: runs the command on several environments, if it takes these.
+        instead: the parameter of an option whose file is read instead of an environment; ENV may then be left out.
 
     Returns:
         A decorator. The function gets a ``Run`` and its own parameters, and returns the exit code.
@@ -418,7 +428,7 @@ def command(
         made.formats, made.examples = tuple(formats), tuple(examples)
         made.exits, made.outputs, made.kind_option = dict(exits), outputs, kind_option
         made.check, made.writes, made.names_end = check, writes or "write" in features, names_end
-        made.any_directory = any_directory
+        made.any_directory, made.instead = any_directory, instead
         if several is not None:
             made.several = several
             about = "Further environments."

@@ -63,6 +63,7 @@ COMMANDS: Final = (
     ),
     CommandRow("ldap", "Look", "ldap", "LDAP backends of the OpenDJ family: entries as LDIF, consistency of indexes"),
     CommandRow("group", "Look", "group.command", "The replication group: show its members, reset it to this node"),
+    CommandRow("watch", "Look", "watch", "Nodes at a glance, refreshed: role, lag, commits, log, cleaner, disk"),
     CommandRow("stream", "Look", "stream.command", "Commits in a running group, transaction by transaction"),
     CommandRow("doctor", "Check", "doctor.command", "What is this, can it start here, what is lost, what to do next"),
     CommandRow("verify", "Check", "verify.command", "Check the log and its tail; findings with stable codes"),
@@ -126,6 +127,7 @@ ELSEWHERE: Final = {
     "logs": "dump-log",
     "ls": "dbs",
     "members": "group show",
+    "monitor": "watch",
     "print": "dump-log",
     "range": "vlsn range",
     "read": "get",
@@ -151,6 +153,7 @@ ELSEWHERE: Final = {
     "tail": "dump-log --tail 20",
     "test": "verify",
     "transactions": "txns",
+    "top": "watch",
     "validate": "verify",
     "write": "put",
 }

@@ -85,7 +85,7 @@ class Verbs(Protocol):
     ) -> int:
         """Print the record of a key."""
 
-    def info(self, run: Run, /, *, env: str, quick: bool, html: str | None, stats: bool) -> int:
+    def info(self, run: Run, /, *, env: str, quick: bool, html: str | None, stats: bool, stats_file: str | None) -> int:
         """Print the control data."""
 
     def load(self, run: Run, /, *, env: str, sources: tuple[str, ...], **options: Any) -> int:

@@ -13,7 +13,7 @@ import os
 import re
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, Final
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
@@ -23,6 +23,7 @@ from engine.fields import Row, row_of
 from engine.version import VERSION
 from jetool.output import jsonl
 from jetool.output.findings import SEVERITIES, FindingView, byte_offset, finding_row, path_of, place_words
+from jetool.output.metrics import host, metric_lines
 from jetool.output.shape import PLAIN, Style, lsn_text, printable, to_json, to_text
 
 MOST_KEPT: Final = 1000
@@ -109,7 +110,7 @@ def _junit(found: FindingTally, summary: Row, style: Style) -> bytes:
     )
     totals = f'tests="{len(cases) + len(lost)}" failures="{failures}" errors="{len(lost)}"'
     # A time without a zone, as the format's schema requires.
-    when = f'timestamp="{time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())}" hostname={_attribute(_host())} time="0"'
+    when = f'timestamp="{time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime())}" hostname={_attribute(host())} time="0"'
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n'
         f"<testsuites {totals}>\n"
@@ -126,10 +127,6 @@ def _plain_text(kind: str, value: Any, style: Style) -> str:
 def _attribute(text: str) -> str:
     # XML 1.0 forbids control characters, even escaped.
     return quoteattr(printable(text))
-
-
-def _host() -> str:
-    return os.uname().nodename
 
 
 def _case(code: str, kept: Sequence[FindingView], count: int) -> str:
@@ -156,7 +153,7 @@ def _sarif(found: FindingTally, summary: Row, style: Style) -> bytes:
             {
                 "executionSuccessful": not found.incomplete,
                 "endTimeUtc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-                "machine": _host(),
+                "machine": host(),
             }
         ],
         "results": [_result(finding) for kept in found.kept.values() for finding in kept],
@@ -190,7 +187,7 @@ def _prometheus(found: FindingTally, summary: Row, style: Style) -> bytes:
     whole = {"environment": found.environments[0]} if len(found.environments) == 1 else {}
     # Alerts need series that always exist: the totals below have zeros. All codes would be hundreds of series, and of a
     # fleet tens of thousands.
-    lines = _metric(
+    lines = metric_lines(
         "jetool_findings",
         "Findings of the last check.",
         [({"environment": e, "code": c, "severity": s}, count) for (e, c, s), count in found.each.items()],
@@ -199,41 +196,28 @@ def _prometheus(found: FindingTally, summary: Row, style: Style) -> bytes:
     for (env, _, severity), count in found.each.items():
         totals[env, severity] += count
     pairs = [(env, severity) for env in found.environments for severity in SEVERITIES]
-    lines += _metric(
+    lines += metric_lines(
         "jetool_environment_findings",
         "Findings of the last check by severity.",
         [({"environment": env, "severity": severity}, totals[env, severity]) for env, severity in pairs],
     )
-    lines += _metric(
+    lines += metric_lines(
         "jetool_verify_complete",
         "1 when the last check came to its end, 0 when nothing is known of the rest.",
         [({"environment": env}, int(env not in found.incomplete)) for env in found.environments],
     )
     now = round(time.time(), 3)
     ended = "When the last check ended, in seconds since 1970-01-01 UTC."
-    lines += _metric(
+    lines += metric_lines(
         "jetool_verify_timestamp_seconds", ended, [({"environment": env}, now) for env in found.environments]
     )
     given = {name: value for name, _, value in summary}
     levels = [({**whole, "level": level}, done) for name, done in _LEVELS for level in given.get(name) or ()]
-    lines += _metric("jetool_verify_level", "1 for a level that was checked, 0 for what was not.", levels)
+    lines += metric_lines("jetool_verify_level", "1 for a level that was checked, 0 for what was not.", levels)
     for name, kind, value in summary:
         number = to_json(kind, value, style)
         if isinstance(number, int | float):
             # Prometheus accepts only letters, digits and underscores.
             metric = "jetool_verify_" + re.sub(r"\W", "_", name, flags=re.ASCII)
-            lines += _metric(metric, f"Of the summary of the last check: {name}.", [(whole, number)])
+            lines += metric_lines(metric, f"Of the summary of the last check: {name}.", [(whole, number)])
     return ("\n".join(lines) + "\n").encode("utf-8", "backslashreplace")
-
-
-def _metric(name: str, about: str, series: Iterable[tuple[dict[str, str], float]]) -> list[str]:
-    """The lines of one metric, each series with the host."""
-    lines = [f"# HELP {name} {about}", f"# TYPE {name} gauge"]
-    for labels, value in series:
-        shown = ",".join(f'{label}="{_label(text)}"' for label, text in {"host": _host(), **labels}.items())
-        lines.append(f"{name}{{{shown}}} {value if isinstance(value, float) else int(value)}")
-    return lines
-
-
-def _label(text: str) -> str:
-    return printable(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from engine.errors import plural
+from engine.errors import UsageError, plural
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.inspect.survey import Survey, survey
 from engine.log.entry import REASONS, Damage
@@ -31,25 +32,40 @@ _PART_BYTES: Final = 16 << 20
 
 def _outputs() -> Outputs:
     from jetool.commands.info.derby_rows import DerbyInfo
+    from jetool.commands.info.statistics import StatReport
 
-    return Outputs("document", (EnvironmentInfo, DerbyInfo))
+    return Outputs("document", (EnvironmentInfo, DerbyInfo, StatReport))
+
+
+def _check(*, env: str, quick: bool, html: str | None, stats: bool, stats_file: str | None) -> None:
+    """``--stats-file`` reads no environment."""
+    given = [name for name, value in (("--quick", quick), ("--html", html), ("--stats", stats)) if value]
+    if stats_file is not None and (given or env != os.curdir):
+        raise UsageError(
+            "--stats-file prints a file of JE's statistics and nothing else",
+            found=", ".join(given or [env]),
+            hint="leave it out",
+        )
 
 
 @command(
     "info",
     outputs=_outputs,
+    check=lambda _, **options: _check(**options),
+    instead="stats_file",
     features=("fields", "progress", "times"),
     examples=(
         ("What state is this environment in", "jetool info /data/env"),
         ("How large and how full are the trees", "jetool info /data/env --stats --fields trees"),
         ("An HTML page to read or to share", "jetool info /data/env --html env.html"),
+        ("JE's own statistics, plotted", "jetool info --stats-file /data/env/je.stat.csv"),
         ("Was it closed cleanly, for a script", "jetool info /data/env --json --fields closed_cleanly,end_of_log"),
     ),
     exits={
         exits.DONE: "read; a torn tail is not damage",
         exits.FINDINGS: "read, but damage was found or a file is missing: see jetool verify",
-        exits.NOT_FOUND: "no environment",
-        exits.UNSUPPORTED: "a log version or a release that this program does not read, or an encrypted database",
+        exits.NOT_FOUND: "no environment, or no file of that name",
+        exits.UNSUPPORTED: "a log version, a release or a file that this program does not read, or an encrypted database",
         exits.INCOMPLETE: "a file cannot be read",
     },
 )
@@ -59,7 +75,14 @@ def _outputs() -> Outputs:
     "--html", type=click.Path(), metavar="FILE", help="Write a page with a map and charts; reads the whole log."
 )
 @click.option("--stats", is_flag=True, help="Add every database's tree: depth, nodes, records, fill.")
-def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
+@click.option(
+    "--stats-file",
+    type=click.Path(),
+    metavar="FILE",
+    help="Print JE's own statistics, je.stat.csv, instead of an environment: columns that matter, with small plots; "
+    "as JSON or CSV every row.",
+)
+def info(run: Run, env: str, quick: bool, html: str | None, stats: bool, stats_file: str | None) -> int:
     """Print the control data of an environment: files, versions, the last checkpoint, the work of the next recovery.
 
     The command reads the last file, and the log from firstActive of the last checkpoint on. --stats recovers in memory
@@ -67,6 +90,10 @@ def info(run: Run, env: str, quick: bool, html: str | None, stats: bool) -> int:
     process and without Spark. For a Derby database: both control files, the log from the undo low water mark on,
     losers, and what follows the end of the log. Nothing is changed.
     """
+    if stats_file is not None:
+        from jetool.commands.info.statistics import print_statistics
+
+        return print_statistics(run, stats_file)
     storage = DiskStorage(env)
     files = list_log_files(storage)
     found = survey(storage, files, quick=quick, listener=run.listener)

@@ -1,0 +1,167 @@
+"""``jetool info --stats-file``: JE's own statistics, ``je.stat.csv``, as a table with small plots."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, NamedTuple
+
+from engine.errors import NotFoundError
+from engine.fields import ABSENT, Absent, Field, Float, Int, Json, Row, Shape, Text, Time, record
+from engine.monitor.stat_file import StatHistory, StatRow, read_stat_file
+from engine.monitor.stat_summary import ColumnSummary, summaries
+from engine.storage.disk import DiskStorage
+from jetool.frame import exits
+from jetool.frame.options import Run
+from jetool.output.shape import size_text
+from jetool.output.sparkline import sparkline
+
+_SIZES: Final = ("Bytes", "Size", "Interval", "heap")
+
+
+@record()
+class StatColumn(NamedTuple):
+    """A column of the statistics."""
+
+    column: Annotated[Text, "its name in the file"]
+    min: Annotated[Float, "least value"]
+    median: Annotated[Float, "middle value"]
+    max: Annotated[Float, "largest value"]
+    last: Annotated[Float, "value of the last row"]
+    plot: Annotated[Text, "the values from first to last"]
+
+
+@record()
+class ShownColumn(NamedTuple):
+    """The same for people, with units."""
+
+    column: Annotated[Text, "its name in the file"]
+    min: Annotated[Text, "least value"]
+    median: Annotated[Text, "middle value"]
+    max: Annotated[Text, "largest value"]
+    last: Annotated[Text, "value of the last row"]
+    plot: Annotated[Text, "the values from first to last"]
+
+
+@record()
+class StatValues(NamedTuple):
+    """A row of the statistics."""
+
+    time: Annotated[Time | None, "when JE wrote it; null when that cannot be read"]
+    values: Annotated[Json, "the columns that are not blank: numbers, or texts"]
+
+
+@record("statistics")
+class StatReport(NamedTuple):
+    """JE's own statistics."""
+
+    file: Annotated[Text, "the file"]
+    rows: Annotated[Int, "rows in it"]
+    bad_lines: Annotated[Int, "lines that are no rows"]
+    first_time: Annotated[Time | None, "time of the first row"]
+    last_time: Annotated[Time | None, "time of the last row"]
+    columns: Annotated[Sequence[StatColumn], "columns that matter, if they are not 0 in every row"]
+    values: Annotated[Sequence[StatValues], "all rows"]
+
+
+@record("statistics")
+class ShownReport(NamedTuple):
+    """JE's own statistics, for people."""
+
+    file: Annotated[Text, "the file"]
+    rows: Annotated[Int, "rows in it"]
+    bad_lines: Annotated[Int | Absent, "lines that are no rows"]
+    first_time: Annotated[Time | None, "time of the first row"]
+    last_time: Annotated[Time | None, "time of the last row"]
+    columns: Annotated[Sequence[ShownColumn], "columns that matter, if they are not 0 in every row"]
+
+
+def print_statistics(run: Run, path: str) -> int:
+    """Print a file of JE's statistics: for people what matters, for programs every row.
+
+    Raises:
+        NotFoundError: no such file. UnsupportedError: it is no such file. StorageError: it cannot be read.
+    """
+    if not os.path.isfile(path):
+        raise NotFoundError("no such file", file=path, hint="JE writes je.stat.csv into the directory of the log")
+    history = read_stat_file(DiskStorage(os.path.dirname(path) or os.curdir), os.path.basename(path))
+    if run.out.format == "csv":
+        run.out.table(*_wide(history))
+    elif run.out.format == "text":
+        run.out.document(_shown(path, history))
+    else:
+        run.out.document(_report(path, history))
+    return exits.DONE
+
+
+def _report(path: str, history: StatHistory) -> StatReport:
+    first, last = _ends(history)
+    return StatReport(
+        file=path,
+        rows=len(history.rows),
+        bad_lines=history.bad_lines,
+        first_time=first,
+        last_time=last,
+        columns=[
+            StatColumn(
+                column=one.name,
+                min=one.least,
+                median=one.median,
+                max=one.largest,
+                last=one.last,
+                plot=sparkline(one.series),
+            )
+            for one in summaries(history)
+        ],
+        values=[
+            StatValues(time=row.time, values={name: _value(row, name) for name in row.values}) for row in history.rows
+        ],
+    )
+
+
+def _shown(path: str, history: StatHistory) -> ShownReport:
+    first, last = _ends(history)
+    return ShownReport(
+        file=path,
+        rows=len(history.rows),
+        bad_lines=history.bad_lines or ABSENT,
+        first_time=first,
+        last_time=last,
+        columns=[_shown_column(one) for one in summaries(history)],
+    )
+
+
+def _shown_column(one: ColumnSummary) -> ShownColumn:
+    least, middle, largest, last = (_text(one.name, value) for value in (one.least, one.median, one.largest, one.last))
+    return ShownColumn(column=one.name, min=least, median=middle, max=largest, last=last, plot=sparkline(one.series))
+
+
+def _text(name: str, value: float) -> str:
+    if name.endswith(_SIZES):
+        return size_text(round(value))
+    return f"{value:.0f}" if value.is_integer() else f"{value:.2f}"
+
+
+def _ends(history: StatHistory) -> tuple[int | None, int | None]:
+    times = [row.time for row in history.rows if row.time is not None]
+    return (times[0], times[-1]) if times else (None, None)
+
+
+def _value(row: StatRow, name: str) -> float | int | str:
+    """A cell: a number where it is one, which must be finite for JSON."""
+    number = row.number(name)
+    if number is None:
+        return row.values[name]
+    return int(number) if number.is_integer() else number
+
+
+def _wide(history: StatHistory) -> tuple[Shape, list[Row]]:
+    """A row of CSV for each row, with every column of the file; 0 where JE leaves a blank."""
+    fields = [Field("time", "time", "when JE wrote it", null=True)]
+    fields += [Field(name, "json", "a column of JE's statistics") for name in history.columns]
+    rows: list[Row] = []
+    for row in history.rows:
+        cells: list[tuple[str, str, Any]] = [("time", "time", row.time)]
+        cells += [(name, "json", _value(row, name) if name in row.values else 0) for name in history.columns]
+        rows.append(cells)
+    return Shape("row", "A row of JE's statistics.", tuple(fields)), rows
