@@ -88,7 +88,7 @@ def summary_of(entry: LogEntry) -> tuple[int, FileSummary | None] | None:
     """The file that a FileSummaryLN describes, and its counters, None for a deletion; None for another entry."""
     try:
         record: object = entry.record()
-    except FormatError:
+    except (FormatError, IndexError, ValueError):
         return None
     if not isinstance(record, LN) or not isinstance(record.content, FileSummaryLN) or summary_file(record.key) < 0:
         return None

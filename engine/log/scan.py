@@ -73,6 +73,7 @@ class LogScan(NamedTuple):
         start, end: the range; NULL_LSN means no limit.
         past_end: continue after damage in the last file; otherwise that damage is the last item (R-LOG-31).
         piece_bytes: how much of a file a backward pass holds in memory.
+        window_bytes: how much of a file is read at a time; small for passes that need few entries.
     """
 
     storage: Storage
@@ -83,6 +84,7 @@ class LogScan(NamedTuple):
     end: int = NULL_LSN
     past_end: bool = True
     piece_bytes: int = PIECE_BYTES
+    window_bytes: int = WINDOW_BYTES
 
     def between(self, start: int = NULL_LSN, end: int = NULL_LSN) -> LogScan:
         """The same pass over another range."""
@@ -285,9 +287,9 @@ class LogScan(NamedTuple):
                 found = item.lsn
             return found
 
-    def _open(self, file: LogFile, version: int | None = None, window_bytes: int = WINDOW_BYTES) -> FileReader:
-        is_last = file.number >= self.end_file
-        return FileReader(self.storage, file, is_last=is_last, version=version, window_bytes=window_bytes)
+    def _open(self, file: LogFile, version: int | None = None, window_bytes: int | None = None) -> FileReader:
+        is_last, window = file.number >= self.end_file, window_bytes or self.window_bytes
+        return FileReader(self.storage, file, is_last=is_last, version=version, window_bytes=window)
 
     def _find(self, lsn: int) -> LogFile | None:
         return next((file for file in self.files if file.number == file_of(lsn)), None)

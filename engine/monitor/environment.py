@@ -15,8 +15,8 @@ from engine.cleaner.disk_limits import DiskUse, available
 from engine.errors import JetoolError, NotFoundError
 from engine.format.lsn import NULL_LSN
 from engine.log.files import LOCK_FILE, WRITER_BYTE, LogFiles, list_log_files
-from engine.log.scan import scan_file, scan_log
-from engine.monitor.log_progress import LogProgress, bytes_between
+from engine.log.scan import scan_file
+from engine.monitor.log_progress import LogProgress, bytes_between, small_reads
 from engine.monitor.log_tally import LogTally
 from engine.monitor.sample import CLOSED, OPEN, NodeSample, rate
 from engine.monitor.settings import MonitorSettings, read_settings
@@ -80,7 +80,7 @@ class EnvironmentMeter:
         whole, end = self._whole, self._progress.end
         writer = self._storage.lock_holder(LOCK_FILE, WRITER_BYTE)
         checkpoint = None if whole.checkpoint is None else whole.checkpoint.record
-        self._utilization.update(scan_log(self._storage, files), whole, new)
+        self._utilization.update(small_reads(self._storage, files), whole, new)
         counted = self._utilization.counted(
             files, NULL_LSN if checkpoint is None else checkpoint.first_active_lsn, settings.cleaning
         )
@@ -115,13 +115,19 @@ class EnvironmentMeter:
             recovery_bytes=(None if checkpoint is None else bytes_between(files, checkpoint.first_active_lsn, end)),
             disk_free=free,
             disk_left=available(DiskUse(log_bytes - reserved, reserved, 0, free), settings.disk),
-            problem=_problem(files, settings),
+            problem=_problem(files, whole, settings),
         )
 
     def _read_log(self, files: LogFiles) -> LogTally:
         """Read what is new; the whole and the counts go on."""
         start = self._progress.end
-        new = self._progress.read(files)
+        try:
+            new = self._progress.read(files)
+        except JetoolError:
+            # Without a first reading there is nothing to go on from.
+            if self._whole is None:
+                self._progress.end = NULL_LSN
+            raise
         if self._whole is None or start == NULL_LSN or self._progress.end < start:
             # The first time, or another log: it was rolled back or replaced.
             self._whole, self._utilization = LogTally(), FileUtilization()
@@ -147,7 +153,9 @@ class EnvironmentMeter:
         return self._settings
 
 
-def _problem(files: LogFiles, settings: MonitorSettings) -> str | None:
+def _problem(files: LogFiles, whole: LogTally, settings: MonitorSettings) -> str | None:
     if files.marker is not None:
         return "the restore marker keeps JE from opening it"
+    if whole.damages:
+        return "damage in the log: jetool verify names it"
     return settings.problem or None

@@ -22,6 +22,7 @@ from engine.monitor.log_tally import LogTally
 from engine.storage.base import Storage
 
 _PIECE_BYTES: Final = 1 << 20
+_WINDOW_BYTES: Final = 1 << 16
 # Without a checkpoint in this much log, the first sample does without, and the next checkpoint makes up for it.
 _MOST_BACK_BYTES: Final = 24 << 20
 
@@ -56,7 +57,7 @@ class LogProgress:
             UnsupportedError: a file has a log version that this program does not read. StorageError: a file cannot be
                 read.
         """
-        log = scan_log(self._storage, files, past_end=False)
+        log = small_reads(self._storage, files)
         # A log that ends before the position is another log: it was restored, or rolled back.
         last = files.files[-1] if files.files else None
         if last is None or self.end == NULL_LSN or self.end > make_lsn(last.number, last.size_bytes):
@@ -70,8 +71,9 @@ class LogProgress:
             if here is not None and offset_of(self.end) < here.size_bytes and log.is_entry(self.end):
                 self._take(log.between(self.end), tally)
                 return tally
+            # A file that was only begun has no entries yet.
             later = next((file for file in files.files if file.number > file_of(self.end)), None)
-            if later is None:
+            if later is None or later.number > log.end_file:
                 return tally
             # A later file exists, and no entry begins here: this file is finished.
             self.end = make_lsn(later.number, 0)
@@ -83,7 +85,7 @@ class LogProgress:
                 self.end = item.lsn + item.end
             elif isinstance(item, LogEntry):
                 self.end = item.lsn + item.total_bytes
-            elif item.has_next or file_of(item.lsn) < log.end_file:
+            elif file_of(item.lsn) < log.end_file:
                 self.end = item.end_lsn
 
     def _read_back(self, log: LogScan, files: LogFiles) -> LogTally:
@@ -116,6 +118,11 @@ class LogProgress:
         if end == NULL_LSN or start < end:
             for item in log.between(start, end).stretches():
                 part.add(item)
+
+
+def small_reads(storage: Storage, files: LogFiles) -> LogScan:
+    """A pass over a log that ends at its first damage, and reads little at a time."""
+    return scan_log(storage, files, past_end=False)._replace(window_bytes=_WINDOW_BYTES)
 
 
 def _is_enough(found: LogTally, start: int) -> bool:

@@ -9,14 +9,12 @@ from typing import Final
 
 from engine.format import tuples
 from engine.format.entry.checkpoint import CkptEnd
-from engine.format.entry.db_tree import DbTree
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import FileSummary
 from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import (
     CKPT_END,
     COMMIT,
-    DB_TREE,
     FILE_SUMMARY_LNS,
     RESERVED_FILE_LNS,
     TXN_ENDS,
@@ -28,7 +26,7 @@ from engine.inspect.checkpoint_interval import CheckpointSurvey, decoded_as
 from engine.inspect.database_name import summary_of
 from engine.log.entry import Damage, LogEntry, Stretch
 
-_RARE: Final = FILE_SUMMARY_LNS | RESERVED_FILE_LNS | {CKPT_END, DB_TREE}
+_RARE: Final = FILE_SUMMARY_LNS | RESERVED_FILE_LNS | {CKPT_END}
 _PICKED: Final = keeping(_RARE | TXN_ENDS)
 
 
@@ -39,7 +37,7 @@ class LogTally:
         commits: Commits among them.
         last_end: the last Commit or Abort; None without one.
         vlsn: VLSN of the last replicated entry that is visible; NULL_VLSN without one.
-        checkpoint, root: the last readable CkptEnd and DbTree; None without one.
+        checkpoint: the last readable CkptEnd; None without one.
         summaries: by file number the newest counters; None where the file has left the log.
         reserved: by file number, whether the latest record marks the file as reserved.
         damages: stretches of damage with good entries after them.
@@ -50,7 +48,6 @@ class LogTally:
         self.last_end: TxnEnd | None = None
         self.vlsn = NULL_VLSN
         self.checkpoint: CheckpointSurvey | None = None
-        self.root: DbTree | None = None
         self.summaries: dict[int, FileSummary | None] = {}
         self.reserved: dict[int, bool] = {}
 
@@ -76,7 +73,6 @@ class LogTally:
         self.last_end = self.last_end or earlier.last_end
         self.vlsn = earlier.vlsn if self.vlsn == NULL_VLSN else self.vlsn
         self.checkpoint = self.checkpoint or earlier.checkpoint
-        self.root = self.root or earlier.root
         self.summaries = earlier.summaries | self.summaries
         self.reserved = earlier.reserved | self.reserved
 
@@ -87,7 +83,6 @@ class LogTally:
         self.last_end = later.last_end or self.last_end
         self.vlsn = self.vlsn if later.vlsn == NULL_VLSN else later.vlsn
         self.checkpoint = later.checkpoint or self.checkpoint
-        self.root = later.root or self.root
         self.summaries |= later.summaries
         self.reserved |= later.reserved
 
@@ -110,8 +105,6 @@ class LogTally:
         if item.type_number == CKPT_END:
             record = decoded_as(item, CkptEnd)
             self.checkpoint = self.checkpoint if record is None else CheckpointSurvey(item.lsn, record)
-        elif item.type_number == DB_TREE:
-            self.root = decoded_as(item, DbTree) or self.root
         elif item.type_number in FILE_SUMMARY_LNS:
             summary = summary_of(item)
             if summary is not None:

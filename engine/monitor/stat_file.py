@@ -64,7 +64,8 @@ def read_stat_file(storage: Storage, path: str) -> StatHistory:
     """Read a file of JE's statistics.
 
     Raises:
-        NotFoundError: no such file. UnsupportedError: it is not such a file, or too large. StorageError: it cannot be read.
+        NotFoundError: no such file. UnsupportedError: it is no such file, or too large. StorageError: it cannot be
+            read.
     """
     file = storage.open(path)
     try:
@@ -123,7 +124,8 @@ class LastRow:
             # Another first line, or a shorter file: JE has begun a new one.
             if size < self._read or head != self._head or not self._head:
                 line, end, _ = head.partition(b"\n")
-                self._head = line + end
+                # A line without an end is still being written.
+                self._head = line + end if end else b""
                 self._columns = _columns(line.decode("utf-8", "replace")) if end else ()
                 self._read, self._row = len(self._head), None
             start = max(self._read, size - _MOST_LINE_BYTES)

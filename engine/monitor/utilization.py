@@ -10,8 +10,10 @@ from collections.abc import Collection, Mapping
 
 from engine.cleaner.file_summary import obsolete_bytes
 from engine.cleaner.selection import CleaningLimits, FileUsage, backlog, last_candidate, percent
+from engine.format.entry.db_tree import DbTree
 from engine.format.entry.ln_content import FileSummary
 from engine.format.lsn import file_of
+from engine.inspect.checkpoint_interval import decoded_as
 from engine.inspect.database_name import file_summaries, reserved_files
 from engine.log.files import LogFiles
 from engine.log.scan import LogScan
@@ -39,12 +41,14 @@ class FileUtilization:
             StorageError: a file cannot be read.
         """
         if not self._has_tree and whole.checkpoint is not None:
-            root = whole.root
+            self._has_tree = True
+            entry = log.entry_at(whole.checkpoint.record.root_lsn)
+            root = None if entry is None else decoded_as(entry, DbTree)
             if root is not None:
-                self._has_tree = True
                 self._summaries = file_summaries(log, root)
                 self._reserved = reserved_files(log, root)
-                new = whole
+            # What was logged since that checkpoint began is newer than its trees.
+            new = whole
         for number, summary in new.summaries.items():
             if summary is None:
                 self._summaries.pop(number, None)

@@ -60,6 +60,8 @@ NODE_METRICS: Final = (
 
 def node_metrics(samples: Sequence[NodeSample]) -> bytes:
     """The page of a sample of every node."""
+    # A node that was named twice has one series: Prometheus refuses a page with two of the same labels.
+    samples = list({(one.group, one.node, one.place): one for one in samples}.values())
     labels = [_labels(one) for one in samples]
     lines: list[str] = []
     for metric in NODE_METRICS:

@@ -8,6 +8,7 @@ below the table.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from math import inf
 from typing import Final, NamedTuple
 
 from engine.format.vlsn import NULL_VLSN
@@ -18,6 +19,7 @@ from jetool.output.text import fold, heading
 _GAP: Final = "  "
 _NONE: Final = "-"
 _SILENT: Final = "NO ANSWER"
+_UNREAD: Final = "NOT READ"
 _LONGEST_NAME: Final = 24
 _MINUTE: Final = 60
 _HOUR: Final = 3600
@@ -73,7 +75,9 @@ def _name(one: NodeSample) -> str:
 
 
 def _state(one: NodeSample) -> str:
-    return _SILENT if one.state is None and one.problem else (one.state or _NONE)
+    if one.state is None and one.problem:
+        return _UNREAD if one.node == one.place and one.group is None and "/" in one.place else _SILENT
+    return one.state or _NONE
 
 
 def _cache(one: NodeSample) -> str | None:
@@ -108,7 +112,7 @@ COLUMNS: Final = (
 
 # What the rows can be sorted by, by the key that is pressed: a word, and the value; large ones come first.
 ORDERS: Final[dict[str, tuple[str, Callable[[NodeSample], float]]]] = {
-    "l": ("lag", lambda one: -1 if one.lag is None else one.lag),
+    "l": ("lag", lambda one: inf if one.problem else -1 if one.lag is None else one.lag),
     "c": ("commits", lambda one: one.commit_rate or one.vlsn_rate or 0),
     "g": ("growth", lambda one: one.append_rate or 0),
     "d": ("disk left", lambda one: 0 if one.disk_left is None else -one.disk_left),

@@ -65,7 +65,7 @@ def _check(*, env: str, quick: bool, html: str | None, stats: bool, stats_file: 
         exits.DONE: "read; a torn tail is not damage",
         exits.FINDINGS: "read, but damage was found or a file is missing: see jetool verify",
         exits.NOT_FOUND: "no environment, or no file of that name",
-        exits.UNSUPPORTED: "a log version, a release or a file that this program does not read, or an encrypted database",
+        exits.UNSUPPORTED: "a log version, release or file that this program does not read, or an encrypted database",
         exits.INCOMPLETE: "a file cannot be read",
     },
 )
