@@ -4,9 +4,9 @@ A node that is asked over the network answers with its own figures. An environme
 process that writes it: nothing is opened for writing, no lock is taken, and after the first sample only what was
 appended since is read.
 
+* ``appended_log``: reading what was appended to a log
 * ``environment``: samples of an environment
 * ``group``: samples of the nodes of a running group
-* ``log_progress``: reading what was appended to a log
 * ``log_tally``: what a monitor needs from a part of a log
 * ``sample``: one sample of one node, as a record
 * ``settings``: the settings of an environment that a monitor compares with

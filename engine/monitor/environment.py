@@ -16,12 +16,12 @@ from engine.errors import JetoolError, NotFoundError
 from engine.format.lsn import NULL_LSN
 from engine.log.files import LOCK_FILE, WRITER_BYTE, LogFiles, list_log_files
 from engine.log.scan import scan_file
-from engine.monitor.log_progress import LogProgress, bytes_between, small_reads
+from engine.monitor.appended_log import AppendedLog, bytes_between, small_reads
 from engine.monitor.log_tally import LogTally
 from engine.monitor.sample import CLOSED, OPEN, NodeSample, rate
 from engine.monitor.settings import MonitorSettings, read_settings
 from engine.monitor.stat_file import CACHE_BYTES, STAT_FILE, LastRow
-from engine.monitor.utilization import FileUtilization
+from engine.monitor.utilization import LogUtilization
 from engine.storage.base import Storage
 
 
@@ -43,9 +43,9 @@ class EnvironmentMeter:
         self._storage = storage
         self._clock = clock
         self._timer = timer
-        self._progress = LogProgress(storage)
+        self._progress = AppendedLog(storage)
         self._whole: LogTally | None = None
-        self._utilization = FileUtilization()
+        self._utilization = LogUtilization()
         self._statistics = LastRow(storage, STAT_FILE)
         self._settings: MonitorSettings | None = None
         self._appended = self._first_commits = 0
@@ -130,7 +130,7 @@ class EnvironmentMeter:
             raise
         if self._whole is None or start == NULL_LSN or self._progress.end < start:
             # The first time, or another log: it was rolled back or replaced.
-            self._whole, self._utilization = LogTally(), FileUtilization()
+            self._whole, self._utilization = LogTally(), LogUtilization()
             self._whole.join_later(new)
             self._first_commits, self._appended = self._whole.commits, 0
             self._before = None

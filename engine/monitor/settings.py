@@ -25,7 +25,7 @@ _NAMES: Final = (
     "je.freeDisk",
     "je.reservedDisk",
     "je.cleaner.minUtilization",
-    "je.cleaner.minFileUtilization",
+    "je.cleaner.minLogUtilization",
     "je.cleaner.minAge",
 )
 

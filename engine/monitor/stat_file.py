@@ -88,7 +88,7 @@ def read_stat_file(storage: Storage, path: str) -> StatHistory:
             "not a file of JE's statistics",
             file=f"{storage.root}/{path}",
             expected="a first line that begins with time, and has names such as Cache:cacheTotalBytes",
-            found=plural(len(lines), "line") + (f", the first of {len(lines[0])} characters" if lines else ""),
+            found=plural(len(lines), "line"),
             hint="JE's file is je.stat.csv, in the directory of the log",
         )
     rows = [_row(columns, line) for line in lines[1:]]

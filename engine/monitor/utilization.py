@@ -20,7 +20,7 @@ from engine.log.scan import LogScan
 from engine.monitor.log_tally import LogTally
 
 
-class FileUtilization:
+class LogUtilization:
     """The counters of the log files, kept up to date from sample to sample."""
 
     def __init__(self) -> None:

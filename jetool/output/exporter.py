@@ -1,6 +1,6 @@
 """A page of metrics over HTTP: GET and HEAD of ``/metrics``, and nothing else.
 
-The server shows the last page that it was given, so that a scrape costs no sample, whoever asks and however often. It
+The server shows the last page that it was given, so that a scrape costs no sample, however many callers there are. It
 reads no body, keeps no connection, serves a few callers at a time, and closes a connection that is not done after ten
 seconds. There is no authentication: by default only this machine can call it.
 

@@ -30,7 +30,7 @@ _BAD: Final = "\x1b[31m"
 _PLAIN: Final = "\x1b[0m"
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column.
 
     Attributes:
@@ -87,28 +87,28 @@ def _cache(one: NodeSample) -> str | None:
 
 
 COLUMNS: Final = (
-    Column("node", 0, _name, right=False),
-    Column("state", 0, _state, right=False),
-    Column("VLSN", 3, lambda one: None if one.vlsn == NULL_VLSN else str(one.vlsn)),
-    Column("lag", 1, lambda one: _count(one.lag)),
-    Column("VLSN/s", 9, lambda one: _count(one.vlsn_rate)),
-    Column("commit/s", 2, lambda one: _count(one.commit_rate)),
-    Column("log/s", 6, lambda one: _size(one.append_rate)),
-    Column("log", 10, lambda one: _size(one.log_bytes)),
-    Column("files", 12, lambda one: None if one.log_files is None else str(one.log_files)),
-    Column("used", 11, lambda one: None if one.utilization is None else f"{one.utilization}%"),
-    Column("clean", 5, lambda one: None if one.cleaner_backlog is None else str(one.cleaner_backlog)),
-    Column("reserved", 14, lambda one: _size(one.reserved_bytes)),
-    Column("cache", 8, _cache),
-    Column("ckpt", 4, lambda one: _duration(one.checkpoint_age)),
-    Column("recovery", 13, lambda one: _size(one.recovery_bytes)),
-    Column("disk left", 7, lambda one: _size(one.disk_left)),
-    Column("load", 15, lambda one: None if one.load is None else f"{one.load:.2f}"),
-    Column("JE", 17, lambda one: one.je_version, right=False),
-    Column("writer", 16, lambda one: None if one.writer is None else str(one.writer)),
-    Column("end of log", 18, lambda one: lsn_text(one.end_of_log)),
-    Column("place", 19, lambda one: None if one.place == one.node else printable(one.place), right=False),
-)  # fmt: skip
+    TableColumn("node", 0, _name, right=False),
+    TableColumn("state", 0, _state, right=False),
+    TableColumn("VLSN", 3, lambda one: None if one.vlsn == NULL_VLSN else str(one.vlsn)),
+    TableColumn("lag", 1, lambda one: _count(one.lag)),
+    TableColumn("VLSN/s", 9, lambda one: _count(one.vlsn_rate)),
+    TableColumn("commit/s", 2, lambda one: _count(one.commit_rate)),
+    TableColumn("log/s", 6, lambda one: _size(one.append_rate)),
+    TableColumn("log", 10, lambda one: _size(one.log_bytes)),
+    TableColumn("files", 12, lambda one: None if one.log_files is None else str(one.log_files)),
+    TableColumn("used", 11, lambda one: None if one.utilization is None else f"{one.utilization}%"),
+    TableColumn("clean", 5, lambda one: None if one.cleaner_backlog is None else str(one.cleaner_backlog)),
+    TableColumn("reserved", 14, lambda one: _size(one.reserved_bytes)),
+    TableColumn("cache", 8, _cache),
+    TableColumn("ckpt", 4, lambda one: _duration(one.checkpoint_age)),
+    TableColumn("recovery", 13, lambda one: _size(one.recovery_bytes)),
+    TableColumn("disk left", 7, lambda one: _size(one.disk_left)),
+    TableColumn("load", 15, lambda one: None if one.load is None else f"{one.load:.2f}"),
+    TableColumn("JE", 17, lambda one: one.je_version, right=False),
+    TableColumn("writer", 16, lambda one: None if one.writer is None else str(one.writer)),
+    TableColumn("end of log", 18, lambda one: lsn_text(one.end_of_log)),
+    TableColumn("place", 19, lambda one: None if one.place == one.node else printable(one.place), right=False),
+)
 
 # What the rows can be sorted by, by the key that is pressed: a word, and the value; large ones come first.
 ORDERS: Final[dict[str, tuple[str, Callable[[NodeSample], float]]]] = {
@@ -122,7 +122,7 @@ ORDERS: Final[dict[str, tuple[str, Callable[[NodeSample], float]]]] = {
 class FittedTable(NamedTuple):
     """Headings, alignment and cells of the columns that fit."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[TableColumn, ...]
     rows: tuple[tuple[str, ...], ...]
     widths: tuple[int, ...]
 

@@ -21,6 +21,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from engine.errors import plural
 from engine.monitor.sample import NodeSample
 from jetool.output.node_table import ORDERS, ordered, table_lines
 from jetool.output.shape import Style, time_text
@@ -108,7 +109,7 @@ class NodeScreen:
         table = list(table_lines(samples, style)) if samples else []
         body = [part for line in table for part in line.split("\n")]
         if len(body) > room:
-            body = [*body[: room - 1], f"and {len(body) - room + 1} more lines"]
+            body = [*body[: room - 1], f"and {plural(len(body) - room + 1, 'more line')}"]
         lines += body + [""] * (room - len(body))
         words = {**{key: word for key, (word, _) in ORDERS.items()}, _NO_ORDER: "as listed"}
         keys = "  ".join(f"{key} {word}" + ("*" if key == self._order else "") for key, word in words.items())

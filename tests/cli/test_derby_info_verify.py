@@ -348,6 +348,7 @@ def test_every_damage_has_valid_output(case: int, tmp_path: Path) -> None:
 JE_ONLY = {
     "vlsn map": [],
     "group show": [],
+    "watch": ["--count", "1"],
     "group reset": ["-n", "--group", "a", "--node", "b", "--address", "c:1"],
     "vlsn range": [],
     "vlsn find": ["1"],

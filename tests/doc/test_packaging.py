@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.groups.nodes import free_ports
 from tests.support.harness import run
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -33,20 +34,22 @@ def test_services(path: Path, tmp_path: Path) -> None:
     env = shutil.copytree(REPOSITORY / "tests" / "golden" / "je-17" / "txn-crash", tmp_path / "env")
     before = {file.name: file.read_bytes() for file in env.iterdir()}
     line = service["ExecStart"].replace("%f", str(env)).replace("%i", "data-env")
+    line = line.replace("${JETOOL_PORT}", str(free_ports(1)[0][1]))
     for target in TARGETS:
         line = line.replace(target, str(tmp_path))
         assert target not in line
     program, *words = shlex.split(line)
     assert program == "jetool"
-    more = ("--rounds", "1") if "--follow" in words else ()
+    follows, serves = "--follow" in words, "--listen" in words
+    more = ("--rounds", "1") if follows else ("--count", "1") if serves else ()
     code = run(*words, *more).code
     assert code == 0 or str(code) in service["SuccessExitStatus"].split()
     assert {file.name: file.read_bytes() for file in env.iterdir()} == before
-    made = tmp_path / "data-env" if more else tmp_path / "jetool-data-env.prom"
-    assert made.exists()
+    made = tmp_path / "data-env" if follows else tmp_path / "jetool-data-env.prom"
+    assert made.exists() != serves
     # What the service writes to is writable for it, and nothing else is.
     assert service["ProtectSystem"] == "strict"
-    assert service["ReadWritePaths"] in TARGETS
+    assert service.get("ReadWritePaths") in (TARGETS if not serves else (None,))
     assert service["ReadOnlyPaths"] == "%f"
 
 

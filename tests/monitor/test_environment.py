@@ -13,8 +13,8 @@ from engine.format.entry_types import COMMIT
 from engine.format.lsn import file_of
 from engine.log.files import LogFiles, list_log_files
 from engine.log.scan import scan_log
+from engine.monitor.appended_log import AppendedLog, bytes_between
 from engine.monitor.environment import EnvironmentMeter
-from engine.monitor.log_progress import LogProgress, bytes_between
 from engine.monitor.sample import NodeSample
 from engine.rescue.space import survey_space
 from engine.storage.base import Storage
@@ -85,11 +85,11 @@ def test_a_first_reading_goes_back_to_the_checkpoint() -> None:
         work.start(env)
         work.run(env, 200)
     files = list_log_files(storage)
-    whole = LogProgress(storage, piece_bytes=1 << 30)
+    whole = AppendedLog(storage, piece_bytes=1 << 30)
     expected = whole.read(files)
     assert expected.checkpoint is not None
     for piece_bytes in (64, 200, 1000, 6000):
-        progress = LogProgress(storage, piece_bytes=piece_bytes)
+        progress = AppendedLog(storage, piece_bytes=piece_bytes)
         found = progress.read(files)
         assert progress.end == whole.end
         assert found.checkpoint == expected.checkpoint
@@ -112,7 +112,7 @@ def test_pieces_that_cover_the_log_count_everything() -> None:
     crashed = MemoryStorage(files)
     listed = list_log_files(crashed)
     for piece_bytes in (64, 333, 5000):
-        progress = LogProgress(crashed, piece_bytes=piece_bytes)
+        progress = AppendedLog(crashed, piece_bytes=piece_bytes)
         found = progress.read(listed)
         start = 0 if found.checkpoint is None else found.checkpoint.record.ckpt_start_lsn
         ends = frozenset({COMMIT})

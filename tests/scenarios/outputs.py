@@ -82,6 +82,7 @@ LINES: Final[dict[str, tuple[str, ...]]] = {
     "ldap export": ("{env}",),
     "ldap check": ("{env}",),
     "group show": ("{env}",),
+    "watch": ("{env} --count 1",),
     "group reset": ("{env} -n --group G --node n1 --address localhost:5001",),
     "verify": ("{env}", "{env} --full", "{env} --quick --strict"),
     "diff": ("{env} {other}", "{env} {other} --records"),
@@ -132,7 +133,9 @@ ELSEWHERE: Final = frozenset(
     }
 )
 # Fields that change from run to run, and the word that replaces them.
-VARYING: Final = frozenset({"duration", "duration_ms", "expected_ms", "sample_ms", "cache_bytes"})
+VARYING: Final = frozenset(
+    {"duration", "duration_ms", "expected_ms", "sample_ms", "cache_bytes", "disk_free", "disk_left"}
+)
 WORD: Final = "VARIES"
 
 

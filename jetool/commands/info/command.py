@@ -80,7 +80,7 @@ def _check(*, env: str, quick: bool, html: str | None, stats: bool, stats_file: 
     type=click.Path(),
     metavar="FILE",
     help="Print JE's own statistics, je.stat.csv, instead of an environment: columns that matter, with small plots; "
-    "as JSON or CSV every row.",
+    "as JSON or CSV every value.",
 )
 def info(run: Run, env: str, quick: bool, html: str | None, stats: bool, stats_file: str | None) -> int:
     """Print the control data of an environment: files, versions, the last checkpoint, the work of the next recovery.
@@ -94,6 +94,10 @@ def info(run: Run, env: str, quick: bool, html: str | None, stats: bool, stats_f
         from jetool.commands.info.statistics import print_statistics
 
         return print_statistics(run, stats_file)
+    return _print_control_data(run, env, quick=quick, html=html, stats=stats)
+
+
+def _print_control_data(run: Run, env: str, *, quick: bool, html: str | None, stats: bool) -> int:
     storage = DiskStorage(env)
     files = list_log_files(storage)
     found = survey(storage, files, quick=quick, listener=run.listener)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Annotated, Any, Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Final, NamedTuple
 
 from engine.errors import NotFoundError
-from engine.fields import ABSENT, Absent, Field, Float, Int, Json, Row, Shape, Text, Time, record
+from engine.fields import ABSENT, Absent, Float, Int, Json, Text, Time, record
 from engine.monitor.stat_file import StatHistory, StatRow, read_stat_file
 from engine.monitor.stat_summary import ColumnSummary, summaries
 from engine.storage.disk import DiskStorage
@@ -51,6 +51,15 @@ class StatValues(NamedTuple):
     values: Annotated[Json, "the columns that are not blank: numbers, or texts"]
 
 
+@record()
+class StatCell(NamedTuple):
+    """A value of the statistics, as a row of CSV; values that are 0 are left out, as JE leaves them blank."""
+
+    time: Annotated[Time | None, "when JE wrote it; null when that cannot be read"]
+    column: Annotated[Text, "its name in the file"]
+    value: Annotated[Json, "a number, or a text"]
+
+
 @record("statistics")
 class StatReport(NamedTuple):
     """JE's own statistics."""
@@ -86,7 +95,7 @@ def print_statistics(run: Run, path: str) -> int:
         raise NotFoundError("no such file", file=path, hint="JE writes je.stat.csv into the directory of the log")
     history = read_stat_file(DiskStorage(os.path.dirname(path) or os.curdir), os.path.basename(path))
     if run.out.format == "csv":
-        run.out.table(*_wide(history))
+        run.out.table(StatCell, _cells(history))
     elif run.out.format == "text":
         run.out.document(_shown(path, history))
     else:
@@ -155,13 +164,7 @@ def _value(row: StatRow, name: str) -> float | int | str:
     return int(number) if number.is_integer() else number
 
 
-def _wide(history: StatHistory) -> tuple[Shape, list[Row]]:
-    """A row of CSV for each row, with every column of the file; 0 where JE leaves a blank."""
-    fields = [Field("time", "time", "when JE wrote it", null=True)]
-    fields += [Field(name, "json", "a column of JE's statistics") for name in history.columns]
-    rows: list[Row] = []
-    for row in history.rows:
-        cells: list[tuple[str, str, Any]] = [("time", "time", row.time)]
-        cells += [(name, "json", _value(row, name) if name in row.values else 0) for name in history.columns]
-        rows.append(cells)
-    return Shape("row", "A row of JE's statistics.", tuple(fields)), rows
+def _cells(history: StatHistory) -> Iterator[StatCell]:
+    return (
+        StatCell(time=row.time, column=name, value=_value(row, name)) for row in history.rows for name in row.values
+    )

@@ -27,7 +27,7 @@ _WINDOW_BYTES: Final = 1 << 16
 _MOST_BACK_BYTES: Final = 24 << 20
 
 
-class LogProgress:
+class AppendedLog:
     """A position in a log, and readings up to its end.
 
     Arguments:
