@@ -25,6 +25,7 @@ Packages, bottom up: each imports only from packages above it in this list (see 
 * ``engine.backup``: directories of backups.
 * ``engine.rep``: nodes of replication groups.
 * ``engine.diagnosis``: the state of directories: what each is, whether it can start, what is lost, what to run next.
+* ``engine.monitor``: samples of running nodes, and of environments beside their writers.
 * ``engine.pipeline``: loads, exports, data sources and fleets on Spark.
 * ``engine.derby``: the page store for Apache Derby's files; apart from the packages above, it imports only storage,
   errors, events and arguments.

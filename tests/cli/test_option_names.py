@@ -38,6 +38,7 @@ AGREED: Final = {
     "--html": "write a page",
     "--internal": "JE's own databases too",
     "--limit": "at most N results",
+    "--listen": "the address at which this process listens",
     "--no-overwrite": "a record that exists is not replaced",
     "--node": "the name of a node",
     "--out": "the directory that is written",
@@ -61,6 +62,7 @@ AGREED: Final = {
 # Options with one word for different things, and why they stay: the words are those of the records that they are about.
 DIFFERENT: Final = {
     "--after": "journal truncate: the last journal that stays; stream: the copy after which the stream begins",
+    "--count": "dbs: count the records; watch: the number of samples, as of vmstat and ping",
     "--data": "delete: the data item; dump-log: show the data; verify: check the data",
     "--key": "load: the columns of the key; dump-log: the key",
     "--stats": "info: add figures; dump-log: count by a group, by default the type",
@@ -68,7 +70,7 @@ DIFFERENT: Final = {
 # The options that had two meanings each.
 ONCE: Final = ("--master", "--node", "--to", "--from", "--tail", "--type")
 # Lists of formats, names of databases and places in a log are written in several ways.
-WRITTEN_DIFFERENTLY: Final = {"--format", "-o", "--db", "-s", "--from", "--to", "--vlsn", "--out"}
+WRITTEN_DIFFERENTLY: Final = {"--format", "-o", "--db", "-s", "--from", "--to", "--vlsn", "--out", "--listen"}
 
 
 def _options() -> Iterator[tuple[str, Command, click.Option]]:

@@ -29,9 +29,11 @@ NEEDS_A_GROUP = ("group show",)
 NEED_CONTENTS = ("journal check", "journal list", "journal show", "journal stats", "ldap check", "ldap export")
 # It needs another environment or a place in the log; its tests are with it.
 NEEDS_MORE = ("diff",)
+# It has no end; its tests are with it.
+ENDLESS = ("watch",)
 # They need --db where there are several databases; their tests are with them.
 NEED_A_DATABASE = ("dump", "scan")
-OTHERS = (*ONLY_DERBY, *NEEDS_A_GROUP, *NEED_A_DATABASE, *NEED_CONTENTS, *NEEDS_MORE)
+OTHERS = (*ONLY_DERBY, *NEEDS_A_GROUP, *NEED_A_DATABASE, *NEED_CONTENTS, *NEEDS_MORE, *ENDLESS)
 COMMANDS = [name for name, command in cli.commands() if reads_an_environment(command) and name not in OTHERS]
 
 
