@@ -25,7 +25,6 @@ COLUMNS: Final = (
     "Cache:nLNsFetchMiss",
     "Cache:nNodesEvicted",
     "Checkpoints:nCheckpoints",
-    "Checkpoints:lastCheckpointInterval",
     "Cleaning:nCleanerRuns",
     "Cleaning:nCleanerDeletions",
     "Cleaning:minUtilization",

@@ -29,7 +29,7 @@ _INTERVAL_S: Final = 2.0
 _TIMEOUT_S: Final = 2.0
 _LOOPBACK: Final = "127.0.0.1"
 # A terminal that cannot be drawn on gets blocks, as a pipe does.
-_DUMB: Final = "dumb"
+_DUMB: Final = ("dumb", "unknown")
 
 
 class ListenType(click.ParamType[Address]):
@@ -247,7 +247,7 @@ def _show(
 ) -> Sequence[NodeSample]:
     """Print samples until the user ends it, or ``count`` were taken; returns the last ones."""
     as_text = run.out.format == "text" and run.out.selected is None
-    if as_text and not quiet and run.out.style.width is not None and os.environ.get("TERM") != _DUMB:
+    if as_text and not quiet and run.out.style.width is not None and os.environ.get("TERM") not in _DUMB:
         return _show_screen(run, take, interval, count)
     last: list[NodeSample] = []
     taken = 0

@@ -18,6 +18,7 @@ Modules:
 * ``render``: the implementation of ``Output``: a format, a style, a selection of fields, and a sink
 * ``screen``: a table of nodes that refreshes, and keys
 * ``shape``: shapes: the fields of an output record, and the format of values of each kind
+* ``short_numbers``: numbers, sizes and durations in a few characters
 * ``sink``: targets of rendered bytes: standard output, or a file that appears only when it is complete
 * ``sparkline``: a row of values as a line of characters
 * ``text``: text for operators

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 
 from engine.format.vlsn import NULL_VLSN
 from engine.monitor.sample import NodeSample
-from jetool.output.shape import Style, lsn_text, printable, size_text, time_text
+from jetool.output.shape import Style, lsn_text, printable, time_text
+from jetool.output.short_numbers import short_count, short_duration, short_size
 from jetool.output.text import fold, heading
 
 _GAP: Final = "  "
@@ -21,11 +22,7 @@ _NONE: Final = "-"
 _SILENT: Final = "NO ANSWER"
 _UNREAD: Final = "NOT READ"
 _LONGEST_NAME: Final = 24
-_MINUTE: Final = 60
-_HOUR: Final = 3600
-_DAY: Final = 86_400
-_KILO: Final = 1000
-# The state, colours of the terminal.
+# Colours of the terminal, for rows with a problem.
 _BAD: Final = "\x1b[31m"
 _PLAIN: Final = "\x1b[0m"
 
@@ -45,28 +42,15 @@ class TableColumn(NamedTuple):
 
 
 def _count(value: float | None) -> str | None:
-    """A rate or a number: at most six characters."""
-    if value is None:
-        return None
-    for unit in ("", "k", "M", "G"):
-        if abs(value) < (_KILO * 10 if not unit else _KILO):
-            whole = float(value).is_integer() and not unit
-            return f"{value:.0f}" if whole or abs(value) >= 100 else f"{value:.1f}{unit}"
-        value /= _KILO
-    return f"{value:.0f}T"
+    return None if value is None else short_count(value)
 
 
 def _size(value: float | None) -> str | None:
-    return None if value is None else size_text(round(value)).replace("iB", "").replace(" ", "")
+    return None if value is None else short_size(value)
 
 
 def _duration(seconds: float | None) -> str | None:
-    if seconds is None:
-        return None
-    for unit, length in (("d", _DAY), ("h", _HOUR), ("m", _MINUTE)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f}{unit}"
-    return f"{seconds:.0f}s"
+    return None if seconds is None else short_duration(seconds)
 
 
 def _name(one: NodeSample) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 
 _HEIGHTS: Final = "▁▂▃▄▅▆▇█"
 WIDTH: Final = 24
+LEAST_WIDTH: Final = 8
 
 
 def sparkline(values: Sequence[float | None], width: int = WIDTH) -> str:

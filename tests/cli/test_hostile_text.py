@@ -40,7 +40,7 @@ LOOKS = (
     ("info",), ("info", "--stats"), ("dbs", "--count"), ("dump-log",), ("dump-log", "--stats"), ("txns",), ("verify",),
     ("verify", "--full"), ("space",), ("missing",), ("rollbacks", "--keys"), ("vlsn map",), ("vlsn check",),
     ("group show",), ("recover", "-n"), ("checkpoint", "-n"), ("clean", "-n"), ("truncate", "--to", "commits:-1", "-n"),
-    ("salvage", "--to", "/nowhere/x", "-n"),
+    ("salvage", "--to", "/nowhere/x", "-n"), ("watch", "--count", "1", "--fields", "node,problem,place"),
 )  # fmt: skip
 OF_ONE_DATABASE = (
     ("scan",), ("scan", "--key-format", "utf8", "--data-format", "text"), ("dump",), ("get", "nokey"),

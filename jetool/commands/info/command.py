@@ -37,9 +37,9 @@ def _outputs() -> Outputs:
     return Outputs("document", (EnvironmentInfo, DerbyInfo, StatReport))
 
 
-def _check(*, env: str, quick: bool, html: str | None, stats: bool, stats_file: str | None) -> None:
+def _check(*, env: str, quick: bool, stats: bool, stats_file: str | None, **_: object) -> None:
     """``--stats-file`` reads no environment."""
-    given = [name for name, value in (("--quick", quick), ("--html", html), ("--stats", stats)) if value]
+    given = [name for name, value in (("--quick", quick), ("--stats", stats)) if value]
     if stats_file is not None and (given or env != os.curdir):
         raise UsageError(
             "--stats-file prints a file of JE's statistics and nothing else",
@@ -58,7 +58,10 @@ def _check(*, env: str, quick: bool, html: str | None, stats: bool, stats_file: 
         ("What state is this environment in", "jetool info /data/env"),
         ("How large and how full are the trees", "jetool info /data/env --stats --fields trees"),
         ("An HTML page to read or to share", "jetool info /data/env --html env.html"),
-        ("JE's own statistics, plotted", "jetool info --stats-file /data/env/je.stat.csv"),
+        (
+            "JE's own statistics, plotted, also on a page",
+            "jetool info --stats-file /data/env/je.stat.csv --html stats.html",
+        ),
         ("Was it closed cleanly, for a script", "jetool info /data/env --json --fields closed_cleanly,end_of_log"),
     ),
     exits={
@@ -80,7 +83,7 @@ def _check(*, env: str, quick: bool, html: str | None, stats: bool, stats_file: 
     type=click.Path(),
     metavar="FILE",
     help="Print JE's own statistics, je.stat.csv, instead of an environment: columns that matter, with small plots; "
-    "as JSON or CSV every value.",
+    "as JSON or CSV every value; with --html a page of charts.",
 )
 def info(run: Run, env: str, quick: bool, html: str | None, stats: bool, stats_file: str | None) -> int:
     """Print the control data of an environment: files, versions, the last checkpoint, the work of the next recovery.
@@ -93,7 +96,7 @@ def info(run: Run, env: str, quick: bool, html: str | None, stats: bool, stats_f
     if stats_file is not None:
         from jetool.commands.info.statistics import print_statistics
 
-        return print_statistics(run, stats_file)
+        return print_statistics(run, stats_file, html)
     return _print_control_data(run, env, quick=quick, html=html, stats=stats)
 
 

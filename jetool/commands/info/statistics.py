@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 from engine.errors import NotFoundError
 from engine.fields import ABSENT, Absent, Float, Int, Json, Text, Time, record
 from engine.monitor.stat_file import StatHistory, StatRow, read_stat_file
 from engine.monitor.stat_summary import ColumnSummary, summaries
 from engine.storage.disk import DiskStorage
+from engine.version import VERSION
 from jetool.frame import exits
 from jetool.frame.options import Run
-from jetool.output.shape import size_text
-from jetool.output.sparkline import sparkline
+from jetool.output.short_numbers import short_count, short_size
+from jetool.output.sparkline import LEAST_WIDTH, WIDTH, sparkline
 
+if TYPE_CHECKING:
+    from jetool.fleet_page.statistics import StatLine
+
+# The width of the table without its plots.
+_BESIDE: Final = 68
 _SIZES: Final = ("Bytes", "Size", "Interval", "heap")
 
 
@@ -85,8 +92,11 @@ class ShownReport(NamedTuple):
     columns: Annotated[Sequence[ShownColumn], "columns that matter, if they are not 0 in every row"]
 
 
-def print_statistics(run: Run, path: str) -> int:
+def print_statistics(run: Run, path: str, html: str | None) -> int:
     """Print a file of JE's statistics: for people what matters, for programs every row.
+
+    Arguments:
+        html: where to write a page with charts; None for none.
 
     Raises:
         NotFoundError: no such file. UnsupportedError: it is no such file. StorageError: it cannot be read.
@@ -94,10 +104,19 @@ def print_statistics(run: Run, path: str) -> int:
     if not os.path.isfile(path):
         raise NotFoundError("no such file", file=path, hint="JE writes je.stat.csv into the directory of the log")
     history = read_stat_file(DiskStorage(os.path.dirname(path) or os.curdir), os.path.basename(path))
+    from jetool.commands.fleet.report_output import page_file
+
+    with page_file(run, html) as target:
+        if target is not None:
+            from jetool.fleet_page.statistics import statistics_page
+
+            lines = [_line(one) for one in summaries(history)]
+            times = [row.time for row in history.rows]
+            target.write(statistics_page(path, times, lines, time.time_ns() // 1_000_000, VERSION).encode())
     if run.out.format == "csv":
         run.out.table(StatCell, _cells(history))
     elif run.out.format == "text":
-        run.out.document(_shown(path, history))
+        run.out.document(_shown(path, history, run.out.style.width))
     else:
         run.out.document(_report(path, history))
     return exits.DONE
@@ -128,27 +147,39 @@ def _report(path: str, history: StatHistory) -> StatReport:
     )
 
 
-def _shown(path: str, history: StatHistory) -> ShownReport:
+def _shown(path: str, history: StatHistory, width: int | None) -> ShownReport:
     first, last = _ends(history)
+    plot = WIDTH if width is None else min(max(width - _BESIDE, LEAST_WIDTH), WIDTH)
     return ShownReport(
         file=path,
         rows=len(history.rows),
         bad_lines=history.bad_lines or ABSENT,
         first_time=first,
         last_time=last,
-        columns=[_shown_column(one) for one in summaries(history)],
+        columns=[_shown_column(one, plot) for one in summaries(history)],
     )
 
 
-def _shown_column(one: ColumnSummary) -> ShownColumn:
+def _line(one: ColumnSummary) -> StatLine:
+    from jetool.fleet_page.statistics import StatLine
+
+    return StatLine(summary=one, figures=_figures(one), is_size=one.name.endswith(_SIZES))
+
+
+def _shown_column(one: ColumnSummary, plot: int) -> ShownColumn:
+    least, middle, largest, last = _figures(one)
+    return ShownColumn(
+        column=one.name, min=least, median=middle, max=largest, last=last, plot=sparkline(one.series, plot)
+    )
+
+
+def _figures(one: ColumnSummary) -> tuple[str, str, str, str]:
     least, middle, largest, last = (_text(one.name, value) for value in (one.least, one.median, one.largest, one.last))
-    return ShownColumn(column=one.name, min=least, median=middle, max=largest, last=last, plot=sparkline(one.series))
+    return least, middle, largest, last
 
 
 def _text(name: str, value: float) -> str:
-    if name.endswith(_SIZES):
-        return size_text(round(value))
-    return f"{value:.0f}" if value.is_integer() else f"{value:.2f}"
+    return short_size(value) if name.endswith(_SIZES) else short_count(value)
 
 
 def _ends(history: StatHistory) -> tuple[int | None, int | None]:
