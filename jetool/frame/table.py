@@ -92,7 +92,7 @@ COMMANDS: Final = (
 ELSEWHERE: Final = {
     "dbbackup": "backup take",
     "dbdump": "dump",
-    "dbfilterstats": "info --stats",
+    "dbfilterstats": "info --stats-file",
     "dbgroupadmin": "group show",
     "dbload": "load",
     "dbping": "group show",
