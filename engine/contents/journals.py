@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from engine.contents.base import DecodedRecord, Fields, Json, Source, hexed, parse_json, unknown
+from engine.contents.embedded import with_documents, with_names
 from engine.contents.operations import DORIS, PRODUCTS, STARROCKS, TIMESTAMPS, operation_name, product_of_code
+from engine.contents.payloads import payload_fields
 from engine.errors import FormatError
 
 EPOCHS: Final = "epochDB"
@@ -106,9 +108,10 @@ def decode_journal(value: bytes) -> Journal:
         # Nine in ten payloads have this form: JSON with its length before it.
         if 0 < length <= len(value) - 6 and value[6] in b'{["':
             try:
-                return Journal(code, _with_rest(JSON, parse_json(value[6:end]), value, end))
+                payload = _with_rest(JSON, parse_json(value[6:end]), value, end)
             except (ValueError, RecursionError):
-                pass
+                return Journal(code, _other_payload(code, value))
+            return Journal(code, payload if payload.known else _laid_out(code, value) or payload)
     return Journal(code, _other_payload(code, value))
 
 
@@ -136,12 +139,21 @@ def _with_rest(kind: str, value: Json, data: bytes, end: int, *, known: bool = T
     rest = data[end:]
     if not rest.strip(b"\0"):
         return OperationPayload(kind, value, known, len(rest))
-    return OperationPayload(kind, {kind: value, "rest": hexed(rest)}, False, 0)
+    return OperationPayload(kind, {kind: value, "rest": with_documents(rest) or hexed(rest)}, False, 0)
+
+
+def _laid_out(code: int, value: bytes) -> OperationPayload | None:
+    """A payload that a layout of its operation consumes exactly."""
+    found = payload_fields(code, value, 2)
+    return _with_rest(FIELDS, found[0], value, found[1]) if found is not None else None
 
 
 def _other_payload(code: int, value: bytes) -> OperationPayload:
     if len(value) == 2:
         return OperationPayload(NOTHING, None, True, 0)
+    laid_out = _laid_out(code, value)
+    if laid_out is not None:
+        return laid_out
     reader = _RAW.get(code)
     if reader is not None:
         fields = Fields(value, 2)
@@ -158,23 +170,10 @@ def _other_payload(code: int, value: bytes) -> OperationPayload:
             return _with_rest(TEXT, text, value, fields.at)
     except (FormatError, ValueError):
         pass
-    return OperationPayload(BYTES, _with_names(value[2:]), False, 0)
+    rest = value[2:]
+    return OperationPayload(BYTES, with_documents(rest) or with_names(rest), False, 0)
 
 
-def _with_names(data: bytes) -> Json:
-    """Bytes in hex, with the readable texts in them, such as names and addresses."""
-    runs, run = [], bytearray()
-    for byte in data + b"\0":
-        if 0x20 <= byte < 0x7F:
-            run.append(byte)
-        else:
-            if len(run) >= _SHORTEST_RUN:
-                runs.append(run.decode("ascii"))
-            run.clear()
-    return {**hexed(data), "readable": runs} if runs else hexed(data)
-
-
-_SHORTEST_RUN: Final = 4
 _Raw = tuple[str, Json, bool]
 
 

@@ -280,8 +280,8 @@ def _read_all(
                         _padding(tally, database, raw, value[end:], product)
             if codes is not None and code not in codes and len(value) > 1:
                 text = (
-                    f"journal {raw.id} has operation {code}, which is not in the table (made from sources of about "
-                    f"{source_releases(product)}; it is not complete, so this or another release may have the code)"
+                    f"journal {raw.id} has operation {code}, which is not in the table (made from the sources of "
+                    f"{source_releases(product)}; another release may have the code)"
                 )
                 tally.add(_finding(OPERATION, text, database, raw.id, raw.id, code=code))
     except JetoolError as error:

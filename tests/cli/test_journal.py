@@ -101,6 +101,17 @@ def test_show_chooses(healthy: Path) -> None:
     assert document("show", healthy, "--until", "2001-01-01")["records"] == []
 
 
+def test_show_lists_the_operations(healthy: Path) -> None:
+    lines = run("journal", "show", healthy, "--op", "list").text.splitlines()
+    assert "  267  MODIFY_IN_MEMORY                           Doris      since 1.1, until 3.0" in lines
+    assert "  475  ALTER_ROLE                                 Doris      since 2.1" in lines
+    assert not any("StarRocks" in line for line in lines)
+    other = run("journal", "show", healthy, "--op", "list", "--product", "starrocks").text
+    assert "12110  UPSERT_TRANSACTION_STATE_V2                StarRocks  since 3.0.3" in other
+    refused = run("journal", "show", healthy, "--op", "NO_SUCH")
+    assert (refused.code, "--op list" in refused.err) == (exits.USAGE, True)
+
+
 def test_show_says_why_there_is_none(tmp_path: Path) -> None:
     without = {number: value for number, value in journals(1, 20).items() if number not in (7, 8)}
     meta = made(tmp_path / "fe", {"1": without})

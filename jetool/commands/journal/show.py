@@ -9,7 +9,7 @@ from typing import Annotated, Final, NamedTuple
 
 import click
 
-from engine.contents.operations import codes_of
+from engine.contents.operations import OPERATIONS, PRODUCTS, codes_of
 from engine.errors import UsageError
 from engine.events import heard
 from engine.fields import Bool, Int, record
@@ -31,6 +31,7 @@ from jetool.frame.environments import reading_code
 from jetool.frame.options import Run
 
 _LAST: Final = (1 << 63) - 2
+_LIST: Final = "list"
 
 
 @record("summary")
@@ -59,6 +60,7 @@ def _check(_: Run, *, limit: int | None, tail: int | None, **__: object) -> None
         ("The journal at which a frontend stopped", "jetool journal show /data/fe/meta 349360906"),
         ("The last ten journals", "jetool journal show /data/fe/meta --tail 10"),
         ("What was dropped since noon", "jetool journal show /data/fe/meta --op DROP_TABLE --since 2026-11-21T12:00Z"),
+        ("The operations by name, and the releases that have them", "jetool journal show /data/fe/meta --op list"),
         ("What a recovery would lose", "jetool journal show /data/fe/meta --after-damage"),
         (
             "All that names a table, for a script",
@@ -69,7 +71,9 @@ def _check(_: Run, *, limit: int | None, tail: int | None, **__: object) -> None
 )
 @environment
 @click.argument("ids", metavar="[A..B]", type=IDS, required=False, help="The ids.  [default: all]")
-@click.option("--op", "operations", multiple=True, metavar="NAME", help="Only this operation, by name or code.")
+@click.option(
+    "--op", "operations", multiple=True, metavar="NAME", help="Only this operation, by name or code; list prints them."
+)
 @click.option("--grep", "word", metavar="TEXT", help="Only journals whose payload contains this text.")
 @click.option("--since", type=params.TIME, help="Only journals committed since TIME.")
 @click.option("--until", type=params.TIME, help="Only journals committed until TIME.")
@@ -98,10 +102,15 @@ def journal_show(
 
     Unknown parts of a payload are printed in hex and flagged, never guessed. Journals are found through the trees.
     Intact journals after damage in the log come last and are marked: JE cuts them away when it opens the environment.
-    --after-damage prints only these; the summary names the ids that the damage has destroyed. Journals that the trees
+    --op list prints no journal but the operations of the product, with the lowest release whose public source has each
+    (since) and the release from which on it is gone or has another name (until). --after-damage prints only journals
+    after damage; the summary names the ids that the damage has destroyed. Journals that the trees
     have lost may still be in the log (jetool history, jetool salvage). Nothing is created or changed.
     """
     with open_journals(run, env, product) as found:
+        if _LIST in operations:
+            run.out.text(_operations_text(found.product))
+            return exits.DONE
         reader = found.reader(star_manager)
         codes = _codes(found.product, operations)
         first, last = ids or (0, None)
@@ -154,10 +163,21 @@ def _codes(product: str | None, operations: tuple[str, ...]) -> frozenset[int]:
         if not codes:
             raise UsageError(
                 f"no operation {operation!r}",
-                hint="jetool journal stats lists the existing operations, with their codes",
+                hint="jetool journal show ENV --op list prints all of them",
             )
         found |= codes
     return frozenset(found)
+
+
+def _operations_text(product: str | None) -> str:
+    """The list that ``--op list`` prints: of both products when the product is not known."""
+    named = PRODUCTS if product is None else {product: PRODUCTS[product]}
+    lines = [
+        f"{one.code:>5}  {one.name:<42} {title:<10} since {one.since}" + (f", until {one.until}" if one.until else "")
+        for key, title in named.items()
+        for one in OPERATIONS[key]
+    ]
+    return "\n".join([" code  operation                                  product    releases", *lines])
 
 
 def _last(newest_first: Iterator[FoundJournal], count: int, *, reverse: bool) -> Iterator[FoundJournal | None]:
