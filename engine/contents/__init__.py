@@ -10,6 +10,7 @@ Modules:
 * ``dpl``: entity stores of JE's Direct Persistence Layer
 * ``embedded``: JSON texts and names inside bytes of unknown layout
 * ``frontend_files``: the files beside a frontend's journals: role, cluster, images
+* ``frontend_images``: headers and footers of a frontend's image files
 * ``heritrix``: the queues of a crawl
 * ``java_objects``: objects written by Java serialization, read without their classes
 * ``ldap_names``: databases and DNs of LDAP backends

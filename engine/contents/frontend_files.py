@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 _IMAGE: Final = re.compile(r"image\.([0-9]{1,19})")
+# Directories with images: StarRocks from 3.4 on writes its newer format into ``v2``.
+IMAGE_DIRECTORIES: Final = ("", "v2")
 _LONGEST_FILE: Final = 1 << 16
 ROLE_FILE: Final = "ROLE"
 VERSION_FILE: Final = "VERSION"
@@ -22,7 +24,7 @@ class FrontendFiles(NamedTuple):
         role: FOLLOWER or OBSERVER; None if the file does not name a role.
         node: name of the node.
         cluster: id of the cluster.
-        images: the ids of the images, ascending; an image holds everything up to its id.
+        images: the ids of the images in all directories, ascending; an image holds everything up to its id.
     """
 
     role: str | None
@@ -45,7 +47,7 @@ def properties(data: bytes) -> dict[str, str]:
 
 def image_ids(names: Iterable[str]) -> tuple[int, ...]:
     """The ids of complete images; unfinished images have other names."""
-    return tuple(sorted(int(found[1]) for name in names if (found := _IMAGE.fullmatch(name)) is not None))
+    return tuple(sorted({int(found[1]) for name in names if (found := _IMAGE.fullmatch(name)) is not None}))
 
 
 def frontend_files(role: bytes, version: bytes, names: Iterable[str]) -> FrontendFiles:

@@ -9,6 +9,7 @@ Modules:
 * ``compare``: comparing several nodes: where their journals diverge, and which node to start from
 * ``extents``: the journal databases, from the keys of their bottom nodes alone
 * ``id_range``: a range of journal ids
+* ``images``: the image files beside the environment: headers and checksums
 * ``metadata``: the frontend's files beside the environment
 * ``reader``: reading journals by id, with their LSN and commit time
 * ``summary``: a summary of the journals, for reports over many nodes

@@ -31,6 +31,7 @@ PAYLOAD: Final = "unreadable-payload"
 UNREADABLE: Final = "unreadable-journal"
 BEHIND: Final = "image-behind"
 AHEAD: Final = "image-ahead"
+BAD_IMAGE: Final = "image-damaged"
 UNSEEN: Final = "unseen"
 DESTROYED: Final = "destroyed"
 KINDS: Final = {
@@ -43,6 +44,7 @@ KINDS: Final = {
     UNREADABLE: "a journal that the log does not give back",
     BEHIND: "journals between the image and the first one are gone",
     AHEAD: "the image is newer than the newest journal",
+    BAD_IMAGE: "the image is not what was written: its header, footer or checksum is wrong",
     UNSEEN: "the log is damaged and was not completely read; intact journals after the damage are listed",
     DESTROYED: "no intact entry of these ids, and later ids follow the damage of the log",
 }
@@ -123,12 +125,14 @@ def check_journals(
     listener: Listener = SILENT,
     *,
     since: int = 0,
+    problem: str | None = None,
 ) -> JournalCheck:
     """Check all journals of one family.
 
     Arguments:
         product: the product whose operations count as known; None: the operations of both.
         image: the id up to which the newest image goes; None if unknown.
+        problem: what is wrong with the file of this image; None for nothing.
         since: operations and payloads of journals before this id are not read; missing ids are found everywhere.
     """
     tally = _Tally()
@@ -138,6 +142,8 @@ def check_journals(
         tally.findings += _of_passage(after, passage)
     if image is not None:
         tally.findings += _of_image(extents, image)
+    if problem is not None:
+        tally.findings.append(_finding(BAD_IMAGE, f"image {image}: {problem}"))
     # StarManager's journals have their own codes, which no table lists.
     codes = frozenset(NAMES[product]) if product is not None else frozenset().union(*NAMES.values())
     progress = Progress(listener, "journals", extents.journals, 1 << 14)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Final
 
-from engine.contents.frontend_files import ROLE_FILE, VERSION_FILE, FrontendFiles, frontend_files
+from engine.contents.frontend_files import IMAGE_DIRECTORIES, ROLE_FILE, VERSION_FILE, FrontendFiles, frontend_files
 from engine.storage.base import Storage
 
 _LONGEST: Final = 1 << 16
@@ -20,7 +20,14 @@ def read_metadata(images: Storage) -> FrontendFiles | None:
     found = images.stat()
     if found is None or not found.is_directory:
         return None
-    return frontend_files(_small(images, ROLE_FILE), _small(images, VERSION_FILE), images.names())
+    names = [name for directory in IMAGE_DIRECTORIES for name in directory_names(images, directory)]
+    return frontend_files(_small(images, ROLE_FILE), _small(images, VERSION_FILE), names)
+
+
+def directory_names(storage: Storage, path: str) -> list[str]:
+    """The names in a directory; empty if it does not exist."""
+    found = storage.stat(path)
+    return storage.names(path) if found is not None and found.is_directory else []
 
 
 def _small(storage: Storage, path: str) -> bytes:

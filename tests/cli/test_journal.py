@@ -224,6 +224,34 @@ def test_the_verdict_of_a_list(name: str, verdict: str, tmp_path: Path) -> None:
     assert document("list", meta)["verdict"] == verdict
 
 
+def test_a_damaged_image(tmp_path: Path) -> None:
+    meta = made(tmp_path, rolled(1, 120, 50))
+    write_images(meta, (50, 110))
+    listed = document("list", meta)
+    assert [(one["path"], one["checksum"], one["header_id"]) for one in listed["image_files"]] == [
+        ("image.50", "unchecked", 50),
+        ("image.110", "unchecked", 110),
+    ]
+    newest = meta / "image" / "image.110"
+    newest.write_bytes(newest.read_bytes()[:-6])
+    result = run("journal", "list", meta, "--json")
+    found = result.json()
+    assert (result.code, found["verdict"], found["image_files"][1]["checksum"]) == (
+        exits.FINDINGS,
+        "bad-image",
+        "wrong",
+    )
+    checked = document("check", meta)
+    (finding,) = checked["records"]
+    assert (finding["kind"], finding["stops"]) == ("image-damaged", True)
+    assert "image 110: footer of an image" in finding["text"]
+    # An older one that is damaged is not loaded.
+    newest.unlink()
+    (meta / "image" / "image.20").write_bytes(b"")
+    assert document("list", meta)["verdict"] == "fits"
+    assert document("check", meta)["records"] == []
+
+
 def test_check_against_a_named_image(healthy: Path) -> None:
     found = document("check", healthy, "--image", "/somewhere/image.200")
     assert (found["summary"]["replay_first"], found["summary"]["image"]) == (201, 200)

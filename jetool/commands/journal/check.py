@@ -12,6 +12,7 @@ from engine.errors import UsageError, plural
 from engine.fields import Bool, Choices, Int, Like, Row, SizeBytes, Text, record
 from engine.journals.check import (
     AHEAD,
+    BAD_IMAGE,
     BEHIND,
     DESTROYED,
     HOLE,
@@ -33,6 +34,7 @@ from jetool.commands.journal.group import (
     journal,
     open_journals,
     operation_text,
+    problem_of,
     product_option,
     star_option,
 )
@@ -111,6 +113,7 @@ def journal_check(run: Run, env: str, image: str | None, star_manager: bool, pro
     The command finds missing ids, databases that overlap, names that do not follow from name and count of the previous
     one (the product derives its highest id this way), unknown operations, truncated payloads, and journals after damage
     in the log. JE cuts off journals after damage when it opens the environment, and the frontend starts without them.
+    The file of the image is read too: header, footer, and checksums where the format has some that can be computed.
     The summary gives the ids that can be replayed from the image, and where a frontend would stop. Nothing is created
     or changed.
     """
@@ -119,7 +122,10 @@ def journal_check(run: Run, env: str, image: str | None, star_manager: bool, pro
         if star_manager and image is None:
             # StarManager has its own images in a subdirectory.
             number = None
-        done = check_journals(found.env, found.extents(star_manager), found.product, number, run.listener)
+        problem = problem_of(found.image_files(), number) if image is None else None
+        done = check_journals(
+            found.env, found.extents(star_manager), found.product, number, run.listener, problem=problem
+        )
         unseen = found.env.unseen
         if any(finding.kind == UNREADABLE for finding in done.findings):
             code = exits.INCOMPLETE
@@ -229,6 +235,8 @@ def _next(env: str, done: JournalCheck) -> str | None:
             f"jetool journal show {env} {first.first}.. shows what is left; jetool journal compare {env} OTHER shows "
             "whether another node has these journals"
         )
+    if first.kind == BAD_IMAGE:
+        return "start from another node, or move the image away so that an older one is loaded; jetool journal compare"
     if first.kind in (UNREADABLE, UNSEEN, DESTROYED):
         return f"jetool verify {env} says what is damaged"
     return f"jetool journal list {env}"

@@ -17,6 +17,7 @@ from engine.errors import UsageError
 from engine.fields import Text
 from engine.inspect.contents import EnvironmentSource
 from engine.journals.extents import JournalExtents, read_extents
+from engine.journals.images import ImageFile, read_images
 from engine.journals.metadata import read_metadata
 from engine.journals.reader import JournalReader
 from engine.storage.disk import DiskStorage
@@ -94,6 +95,10 @@ class Journals(NamedTuple):
         """The id up to which the newest image goes; None if there is no image."""
         return self.files.images[-1] if self.files is not None and self.files.images else None
 
+    def image_files(self) -> tuple[ImageFile, ...]:
+        """The files of the images, each read to its end."""
+        return read_images(_images(self.home))
+
 
 class IdRangeType(click.ParamType[tuple[int, int | None]]):
     """A range of ids: ``A..B``, either end may be left out; ``A-B``, as holes are printed; ``A`` is one journal."""
@@ -131,9 +136,19 @@ def open_journals(run: Run, env: str, product: str | None) -> Iterator[Journals]
     home = home_of(env)
     with open_to_read(run, home) as found:
         families = read_extents(found)
-        files = read_metadata(DiskStorage(os.path.join(os.path.dirname(os.path.abspath(home)), "image")))
+        files = read_metadata(_images(home))
         known = product if product is not None else product_of(EnvironmentSource(found))
         yield Journals(home, found, families, known, files)
+
+
+def _images(home: str) -> DiskStorage:
+    """The directory of the images, beside the environment."""
+    return DiskStorage(os.path.join(os.path.dirname(os.path.abspath(home)), "image"))
+
+
+def problem_of(files: tuple[ImageFile, ...], image: int | None) -> str | None:
+    """What is wrong with the image that a frontend loads; None for nothing. Of two formats it loads the newer one."""
+    return next((one.problem for one in reversed(files) if one.id == image), None)
 
 
 def product_option(function: Callable[P, int]) -> Callable[P, int]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Final, NamedTuple
 
+from engine.contents.frontend_images import FORMATS
 from engine.contents.journals import STAR_MANAGER
 from engine.contents.operations import PRODUCTS
 from engine.fields import Bool, Choices, Int, Like, Lsn, SizeBytes, Text, Time, record
 from engine.journals.check import OVERLAP
 from engine.journals.extents import JournalExtents, read_epochs
 from engine.journals.id_range import IdRange
+from engine.journals.images import CHECKSUMS, ImageFile
 from engine.journals.reader import JournalReader
 from engine.verdict import VERDICTS as WORDS
 from jetool.commands.journal.group import (
@@ -19,6 +21,7 @@ from jetool.commands.journal.group import (
     UnseenReason,
     journal,
     open_journals,
+    problem_of,
     product_option,
 )
 from jetool.frame import exits
@@ -58,7 +61,23 @@ class JournalsAfterDamage(NamedTuple):
     broken_txns: Annotated[Int, "transactions, of any database, whose Commit is there and whose records are not"]
 
 
+@record()
+class ImageRow(NamedTuple):
+    """An image file."""
+
+    path: Annotated[Text, "the file, in the directory image"]
+    id: Annotated[Int, "id of the last journal in the image, from its name"]
+    bytes: Annotated[SizeBytes, "length of the file"]
+    format: Annotated[Text | None, "its format; null for none that is known", Choices(tuple(FORMATS))]
+    meta_version: Annotated[Int | None, "version of the metadata, from its header"]
+    header_id: Annotated[Int | None, "id of the last journal, from its header; null when the format does not have it"]
+    stored: Annotated[Int | None, "the stored checksum; null without one, or with one per block"]
+    checksum: Annotated[Text, "whether the file is what was written", Choices(tuple(CHECKSUMS))]
+    problem: Annotated[Text | None, "what is wrong with it; null for nothing"]
+
+
 FITS: Final = "fits"
+BAD_IMAGE: Final = "bad-image"
 UNSEEN: Final = "unseen"
 NO_IMAGE: Final = "no-image"
 _NOT_READ: Final = "; the journals themselves were not read: jetool journal check reads them"
@@ -68,6 +87,7 @@ VERDICTS: Final = {
     OVERLAP: "journals after the image are in two databases",
     "behind": "journals between the image and the first one are gone",
     "ahead": "the image is newer than the newest journal",
+    BAD_IMAGE: "the newest image is not what was written",
     NO_IMAGE: "no image was found beside the environment",
     UNSEEN: "the log is damaged and not all of it was seen: journals may be missing after the last one",
 }
@@ -85,6 +105,7 @@ class JournalList(NamedTuple):
     role: Annotated[Text | None, "FOLLOWER or OBSERVER, from the file ROLE"]
     cluster: Annotated[Text | None, "id of the cluster, from the file VERSION"]
     images: Annotated[Sequence[Int], "ids up to which there are images"]
+    image_files: Annotated[Sequence[ImageRow], "the files of the images"]
     epochs: Annotated[Int, "masterships that the node has seen"]
     highest_epoch: Annotated[Int, "the highest of them"]
     first: Annotated[Int | None, "the first id"]
@@ -123,13 +144,16 @@ def journal_list(run: Run, env: str, product: str | None) -> int:
     """List the journal databases: first and last id, count, holes, overlaps, bytes, and times of writing.
 
     Only the nodes of the trees are read, not the journals. ROLE, VERSION and the images are read from the directory
-    image beside the environment, if it exists. Nothing is created or changed.
+    image beside the environment, if it exists. Of each image file the header is shown, and whether its checksum is
+    right: StarRocks has one per block or a file checksum.N; the one of Doris (unchecked) only Doris can compute, so
+    header, footer and places of the parts are compared. Nothing is created or changed.
     """
     with open_journals(run, env, product) as found:
         own, *others = found.families
         epochs, files = read_epochs(found.env), found.files
         last = own.databases[-1]
-        fit = verdict(own, found.image, found.env.unseen)
+        image_files = found.image_files()
+        fit = verdict(own, found.image, found.env.unseen, problem_of(image_files, found.image))
         fits = fit in (FITS, NO_IMAGE)
         code = exits.worst([reading_code(found.env), exits.DONE if fits else exits.FINDINGS])
         said = exits.verdict(code, f"{VERDICTS[fit]}{_NOT_READ if fits else ''}", partly=True)
@@ -142,6 +166,7 @@ def journal_list(run: Run, env: str, product: str | None) -> int:
             role=files.role if files else None,
             cluster=files.cluster if files else None,
             images=list(files.images) if files else [],
+            image_files=[_image(one) for one in image_files],
             epochs=epochs.records,
             highest_epoch=epochs.highest,
             first=own.first,
@@ -158,16 +183,33 @@ def journal_list(run: Run, env: str, product: str | None) -> int:
     return code
 
 
-def verdict(extents: JournalExtents, image: int | None, unseen: str | None = None) -> str:
+def _image(one: ImageFile) -> ImageRow:
+    return ImageRow(
+        path=one.path,
+        id=one.id,
+        bytes=one.size_bytes,
+        format=one.header.format if one.header is not None else None,
+        meta_version=one.header.meta_version if one.header is not None else None,
+        header_id=one.header.journal_id if one.header is not None else None,
+        stored=one.checksum,
+        checksum=one.state,
+        problem=one.problem,
+    )
+
+
+def verdict(extents: JournalExtents, image: int | None, unseen: str | None = None, problem: str | None = None) -> str:
     """The verdict on whether the newest image and the journals fit together (``VERDICTS``).
 
     Arguments:
         unseen: the part of the log that was not read; if there is one, journals after the image cannot be judged.
+        problem: what is wrong with the newest image; None for nothing.
     """
     if unseen is not None:
         return UNSEEN
     if image is None:
         return NO_IMAGE
+    if problem is not None:
+        return BAD_IMAGE
     first, last = extents.first, extents.last
     if first is not None and image < first - 1:
         return "behind"

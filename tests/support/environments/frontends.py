@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import struct
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from pathlib import Path
@@ -125,6 +126,21 @@ def damage_tail(env: Path, target: str, after: int = 10) -> int:
     return lsn
 
 
+def doris_image(number: int, parts: bytes = b"parts") -> bytes:
+    """An image of Doris 2.1 whose parts are these bytes."""
+    header = b"COR1" + _text(b'{"imageVersion":"v1"}')
+    body = header + struct.pack(">iqq?", 129, number, 10_000, True) + parts
+    places = [(b"header", len(header)), (b"masterInfo", len(header) + 21)]
+    footer = struct.pack(">qi", 24525, len(places)) + b"".join(
+        _text(name) + struct.pack(">q", at) for name, at in places
+    )
+    return body + footer + struct.pack(">q", len(footer)) + b"COR1"
+
+
+def _text(text: bytes) -> bytes:
+    return struct.pack(">i", len(text)) + text
+
+
 def write_images(meta: Path, images: Iterable[int], role: str = "FOLLOWER") -> None:
     """The directory ``image`` of a frontend."""
     directory = meta / "image"
@@ -132,5 +148,5 @@ def write_images(meta: Path, images: Iterable[int], role: str = "FOLLOWER") -> N
     (directory / "ROLE").write_text(f"#Sat Nov 21 10:00:00 UTC 2026\nrole={role}\nname={NODE}\n")
     (directory / "VERSION").write_text("clusterId=1234567\ntoken=5b6e\n")
     for image in images:
-        (directory / f"image.{image}").write_bytes(b"image")
+        (directory / f"image.{image}").write_bytes(doris_image(image))
     (directory / "image.ckpt").write_bytes(b"")
