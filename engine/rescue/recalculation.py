@@ -90,9 +90,9 @@ class Recalculation(NamedTuple):
 class _Uses:
     """Collects live and expired bytes, by file and by database, during walks over trees."""
 
-    def __init__(self, access: LogAccess) -> None:
+    def __init__(self, access: LogAccess, now_ms: int) -> None:
         self._access = access
-        self._now_ms = time.time_ns() // 1_000_000
+        self._now_ms = now_ms
         self.live: Counter[int] = Counter()
         self.expired: Counter[int] = Counter()
         self.db_live: Counter[int] = Counter()
@@ -152,22 +152,26 @@ class _Uses:
         return head, header_lengths(self._access.version_of(number))[pair], size
 
 
-def recalculate(storage: Storage, env: str, files: LogFiles, listener: Listener = SILENT) -> Recalculation:
+def recalculate(
+    storage: Storage, env: str, files: LogFiles, listener: Listener = SILENT, *, now_ms: int | None = None
+) -> Recalculation:
     """Recount the utilization.
 
     Arguments:
         storage, env, files: the environment, its directory, its log files.
         listener: receives progress of ``trees`` in databases and ``files`` in bytes.
+        now_ms: records that have expired by this time count as expired; None for now.
 
     Raises:
         UnsupportedError, StorageError: a file cannot be read.
     """
+    now = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     access = LogAccess(storage, files.files)
     try:
-        uses = _Uses(access)
+        uses = _Uses(access, now)
         report = walk_trees(storage, files, uses, listener=listener)
         if not report.recovered:
-            uses = _Uses(access)
+            uses = _Uses(access, now)
             _from_log(env, files, uses, listener)
     finally:
         access.close()

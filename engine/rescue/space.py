@@ -100,8 +100,11 @@ class SpaceReport(NamedTuple):
     problem: str
 
 
-def survey_space(storage: Storage, listener: Listener = SILENT) -> SpaceReport:
+def survey_space(storage: Storage, listener: Listener = SILENT, now_ms: int | None = None) -> SpaceReport:
     """Find the files and their utilization.
+
+    Arguments:
+        now_ms: records that have expired by this time count as expired; None for now.
 
     Raises:
         NotFoundError: no environment. UnsupportedError, StorageError: a file cannot be read.
@@ -109,7 +112,7 @@ def survey_space(storage: Storage, listener: Listener = SILENT) -> SpaceReport:
     files = list_log_files(storage)
     problem = ""
     try:
-        known = _by_cleaner(storage, files, listener)
+        known = _by_cleaner(storage, files, listener, now_ms)
     except (DamageError, RefusedError) as error:
         problem = str(error)
         known = _by_log(storage, files)
@@ -130,7 +133,7 @@ def recounted(report: SpaceReport, found: Recalculation, files: LogFiles) -> Spa
     return report._replace(files=tuple(rows))
 
 
-def _by_cleaner(storage: Storage, files: LogFiles, listener: Listener) -> dict[int, SpaceFile]:
+def _by_cleaner(storage: Storage, files: LogFiles, listener: Listener, now_ms: int | None) -> dict[int, SpaceFile]:
     """The cleaner's figures, by file number."""
     counters: dict[int, FileSummary] = {}
 
@@ -140,9 +143,13 @@ def _by_cleaner(storage: Storage, files: LogFiles, listener: Listener) -> dict[i
         counters.update((number, one.summary()) for number, one in utilization.files().items())
 
     view, found = OverlayStorage(storage), {}
-    with Environment(
-        view, EnvironmentConfig(run_checkpointer=False, when_counted=count, guess_orders=True), listener
-    ) as env:
+    config = EnvironmentConfig(
+        run_checkpointer=False,
+        when_counted=count,
+        guess_orders=True,
+        clock=None if now_ms is None else lambda: now_ms,
+    )
+    with Environment(view, config, listener) as env:
         cleaner, recovery = env.engine.cleaner, env.engine.recovery
         assert cleaner is not None
         if recovery.resurrected:

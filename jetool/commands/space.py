@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Final, NamedTuple
 
 import click
@@ -9,20 +10,36 @@ import click
 from engine.db.startup import files_kept
 from engine.errors import plural
 from engine.fields import Choices, Int, Like, Row, SizeBytes, Text, record, shape_of
-from engine.log.files import LOCK_FILE, READERS_BYTE, list_log_files
+from engine.log.files import LOCK_FILE, READERS_BYTE, LogFiles, list_log_files
 from engine.rescue.recalculation import DatabaseSpace, recalculate
 from engine.rescue.repair.access import writer_of
 from engine.rescue.space import OTHER, RESERVED, STATES, SpaceFile, SpaceReport, recounted, survey_space
 from engine.storage.disk import DiskStorage
 from engine.verdict import CheckVerdict
-from jetool.frame import exits
+from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.kinds import require_je
 from jetool.frame.options import Run
+from jetool.frame.param_types.places import FileRange
 from jetool.output.shape import Style, to_text
 from jetool.output.verdicts import VerdictFields
 
 _BAR: Final = 20
+
+
+def _utilization(file: SpaceFile) -> float:
+    """The share in use, the mean of its bounds; files without counters come last."""
+    if file.live is None or not file.counted:
+        return float("inf")
+    return sum(file.live) / file.counted
+
+
+_BY_FILE: Final = "file"
+_ORDERS: Final[dict[str, Callable[[SpaceFile], float]]] = {
+    _BY_FILE: lambda _: 0,
+    "utilization": _utilization,
+    "size": lambda file: -file.size_bytes,
+}
 
 
 @record("file")
@@ -113,6 +130,11 @@ def _line_with_reason(rec: str, row: Row, style: Style) -> str:
         ("How much of the log is in use", "jetool space /data/env"),
         ("Why each file is kept", "jetool space /data/env --why"),
         ("The size of every database, counted again", "jetool space /data/env --recalc"),
+        ("The least utilized files first", "jetool space /data/env --sort utilization"),
+        (
+            "What will have expired in a week, of sixteen files",
+            "jetool space /data/env --files 0x10..0x1f --expired-at 2026-12-05",
+        ),
         ("For a script: the state of each file", "jetool space /data/env --format csv --fields file,state"),
     ),
     exits={
@@ -124,13 +146,34 @@ def _line_with_reason(rec: str, row: Row, style: Style) -> str:
     },
 )
 @environment
+@click.option(
+    "--files",
+    "wanted",
+    type=params.FILE_RANGE,
+    help="Only these log files, and nothing else of the directory. The totals are theirs.",
+)
+@click.option(
+    "--sort",
+    "order",
+    type=click.Choice(tuple(_ORDERS)),
+    default=_BY_FILE,
+    help="The order: by file; the least utilized first, files without counters last; the largest first.  "
+    "[default: file]",
+)
+@click.option(
+    "--expired-at",
+    type=params.TIME,
+    help="Count records as expired that have expired by TIME, which may be in the future.  [default: now]",
+)
 @click.option("--why", is_flag=True, help="In text, print why each file is kept; other formats always do.")
 @click.option(
     "--recalc",
     is_flag=True,
     help="Compute what is in use from the trees and the log, not from the counters; also print totals per database.",
 )
-def space(run: Run, env: str, why: bool, recalc: bool) -> int:
+def space(
+    run: Run, env: str, wanted: FileRange | None, order: str, expired_at: int | None, why: bool, recalc: bool
+) -> int:
     """Print the size of each file of the directory, how much of it is in use, and why it is kept.
 
     The figures are the cleaner's counters, as DbSpace shows them, after a recovery in memory; # is in use; + is perhaps
@@ -138,6 +181,8 @@ def space(run: Run, env: str, why: bool, recalc: bool) -> int:
     too new, an open transaction, reserved for replicas, locked records. Every file is listed, so the total is that of
     the directory. If recovery refuses, the last counters in the log are shown. Nothing is created or changed; a writer
     that runs does not wait, and its cleaner deletes no log file meanwhile.
+
+    As in DbSpace: -u is --sort utilization, -t --expired-at, -s and -e --files, which includes its last file.
 
     The counters are estimates. With --recalc the trees are walked and the log is read: entries that the trees refer to
     are in use, all others are not, and every database gets its totals. If recovery refuses, the newest committed
@@ -149,9 +194,10 @@ def space(run: Run, env: str, why: bool, recalc: bool) -> int:
     reader = storage.lock_holder(LOCK_FILE, READERS_BYTE) if storage.stat(LOCK_FILE) is not None else None
     databases: tuple[DatabaseSpace, ...] = ()
     with files_kept(storage):
-        report = survey_space(storage, run.listener)
+        report = survey_space(storage, run.listener, expired_at)
         if recalc:
-            report, databases = _recounted(run, env, storage, report)
+            report, databases = _recounted(run, env, storage, report, expired_at)
+        report = report._replace(files=_chosen(report, list_log_files(storage), wanted, order))
     code = exits.FINDINGS if report.problem else exits.DONE
     read = "the trees and the log were" if recalc else "the cleaner's counters were"
     said = exits.verdict(code, report.problem or f"{read} read; checksums were not checked: jetool verify", partly=True)
@@ -179,12 +225,21 @@ def space(run: Run, env: str, why: bool, recalc: bool) -> int:
     return code
 
 
+def _chosen(report: SpaceReport, files: LogFiles, wanted: FileRange | None, order: str) -> tuple[SpaceFile, ...]:
+    """The files to print, in the order to print them."""
+    chosen = list(report.files)
+    if wanted is not None:
+        paths = {file.path for file in files.files if wanted.holds(file.number)}
+        chosen = [file for file in chosen if file.path in paths]
+    return tuple(sorted(chosen, key=_ORDERS[order]))
+
+
 def _recounted(
-    run: Run, env: str, storage: DiskStorage, report: SpaceReport
+    run: Run, env: str, storage: DiskStorage, report: SpaceReport, expired_at: int | None
 ) -> tuple[SpaceReport, tuple[DatabaseSpace, ...]]:
     """The report with figures that are computed from the trees and the log, and totals of the databases."""
     files = list_log_files(storage)
-    found = recalculate(storage, env, files, run.listener)
+    found = recalculate(storage, env, files, run.listener, now_ms=expired_at)
     for unknown in found.not_walked:
         run.messages.warning(
             f"not counted: {unknown}", file=env, consequence="the entries that it uses count as obsolete"

@@ -123,6 +123,52 @@ def test_recalculated_records_are_those_that_there_are() -> None:
     assert counts["live"] == len(run("scan", env, "--db", "live", "--format", "ndjson").lines()) - 1
 
 
+def files_of(*words: str | Path) -> list[str]:
+    return [line["file"] for line in run("space", *words, "--format", "ndjson").lines()[:-1]]
+
+
+def test_a_range_of_files() -> None:
+    """Both ends are in it; what is no log file is left out, and the totals are those of the range."""
+    env = named("je-18.3.20/cleaned").path / "env"
+    assert files_of(env, "--files", "0x9..0xa") == ["00000009.jdb", "0000000a.jdb"]
+    assert files_of(env, "--files", "0000000a.jdb..") == ["0000000a.jdb", "0000000b.jdb"]
+    assert files_of(env, "--files", "..0x8") == files_of(env, "--files", "0x8") == ["00000008.jdb"]
+    found = run("space", env, "--files", "0x9..0xa", "--json").json()
+    sizes = [row["size_bytes"] for row in found["records"]]
+    assert (found["summary"]["files"], found["summary"]["log_bytes"]) == (2, sum(sizes))
+    assert run("space", env, "--files", "0x99", "--json").json()["summary"]["files"] == 0
+    assert run("space", env, "--files", "0xa..0x9").code == 2
+    assert run("space", env, "--files", "10").code == 2
+
+
+def test_sorted_files() -> None:
+    """The order of DbSpace -u."""
+    env = named("je-18.3.20/cleaned-closed").path / "env"
+    logs = [name for name in files_of(env, "--sort", "utilization") if name.endswith(".jdb")]
+    assert logs == ["00000009.jdb", "00000008.jdb", "0000000a.jdb", "0000000b.jdb"]
+    sizes = {path.name: path.stat().st_size for path in env.iterdir()}
+    by_size = files_of(env, "--sort", "size")
+    assert [sizes[name] for name in by_size] == sorted(sizes.values(), reverse=True)
+
+
+def test_expired_as_of_another_time() -> None:
+    """The figures of DbSpace -t: nothing has expired at the beginning of 2026, much has in 2030."""
+    env = corpus.path() / "je-healthy" / "ttl-nodes" / "env"
+    figures = {}
+    for time in ("2026-01-01", "2030-01-01"):
+        for recalc in ((), ("--recalc",)):
+            lines = run("space", env, "--expired-at", time, *recalc, "--format", "ndjson").lines()
+            figures[time, bool(recalc)] = [
+                (round(100 * line["live_min"] / line["counted"]), round(100 * line["live_max"] / line["counted"]))
+                for line in lines
+                if line["rec"] == "file" and line["counted"]
+            ]
+            expired = sum(line["expired"] or 0 for line in lines if line["rec"] == "file")
+            assert (expired == 0) == (time == "2026-01-01")
+    assert figures["2026-01-01", False] == [(23, 23), (67, 67)]
+    assert figures["2030-01-01", False] == [(5, 23), (67, 67)]
+
+
 def test_text() -> None:
     env = named("je-18.3.20/cleaned").path / "env"
     plain, why = run("space", env).text.splitlines(), run("space", env, "--why").text.splitlines()

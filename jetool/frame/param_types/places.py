@@ -218,6 +218,34 @@ class FileType(click.ParamType[int]):
 FILE: Final = FileType()
 
 
+class FileRange(NamedTuple):
+    """Log files by number, both ends included; ``last`` None: up to the newest."""
+
+    first: int
+    last: int | None
+
+    def holds(self, number: int) -> bool:
+        """Whether a file is in the range."""
+        return number >= self.first and (self.last is None or number <= self.last)
+
+
+class FileRangeType(click.ParamType[FileRange]):
+    """A range of log files: ``A..B``, either end may be left out; ``A`` is one file."""
+
+    name = "A..B"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> FileRange:
+        """Parse a range of log files. Raises BadParameter."""
+        if isinstance(value, FileRange):
+            return value
+        first, dots, last = str(value).strip().partition("..")
+        low = FILE.convert(first, param, ctx) if first or not dots else 0
+        high = low if not dots else FILE.convert(last, param, ctx) if last else None
+        if high is not None and high < low:
+            self.fail(f"{value!r} ends before it begins", param, ctx)
+        return FileRange(first=low, last=high)
+
+
 class AnyFileType(click.ParamType[FileNumber]):
     """A log file of a JE environment or of a Derby database."""
 
