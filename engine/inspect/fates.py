@@ -31,10 +31,11 @@ from engine.format.entry.ln import LN
 from engine.format.entry.rollback import RollbackEnd, RollbackStart
 from engine.format.entry.txn_end import Prepare, TxnEnd
 from engine.format.entry_types import LNS, NAME_LNS, ROLLBACKS, TRANSACTIONAL, TXN_FATES
-from engine.format.fast.fate_table import ABORTED_BIT, AFTER_END, COMMITTED_BIT, HAS_END, LISTED, FateTable, lsn_of
+from engine.format.fast.fate_table import AFTER_END, LISTED, FateTable, lsn_of
 from engine.format.fast.filters import ByteFilter
 from engine.format.fast.header import header_lengths
 from engine.format.fast.loops import keeping
+from engine.format.fast.txn_rows import ABORTED_BIT, COMMITTED_BIT, HAS_END
 from engine.format.lsn import NULL_LSN, file_of
 from engine.inspect.selection import ids_of
 from engine.log.entry import Damage, LogEntry, Stretch

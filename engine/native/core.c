@@ -18,6 +18,7 @@ static PyMethodDef functions[] = {
     {"sift_expirations", sift_expirations, METH_VARARGS, NULL},
     {"read_slots", read_slots, METH_VARARGS, NULL},
     {"entry_lines", entry_lines, METH_VARARGS, NULL},
+    {"txn_rows", txn_rows, METH_VARARGS, NULL},
     {"values_at", values_at, METH_VARARGS, NULL},
     {"records_of", records_of, METH_VARARGS, NULL},
     {"keep_at_most", keep_at_most, METH_O, NULL},

@@ -23,8 +23,8 @@ Call values_at;
 /* search.c */
 FastCall find, covering, ascends, live_slot;
 Call records_of;
-/* lines.c */
-Call entry_lines;
+/* lines.c, txns.c */
+Call entry_lines, txn_rows;
 /* file_map.c */
 Call keep_at_most, most_bytes, kept_bytes;
 extern PyTypeObject file_map_type;

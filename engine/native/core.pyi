@@ -91,6 +91,17 @@ def entry_lines(
         TypeError, ValueError, IndexError: the layout or the texts are not what their contract says.
     """
 
+def txn_rows(
+    data: bytes, positions: list[int], at: int, lengths: list[int], version: int, lsn: int, /
+) -> tuple[int, bytes, bytes, bytes, bytes, bytes, bytes, bytes, bytes, bytes, bytes] | None:
+    """See ``engine.format.fast.txn_rows.txn_rows_plain``, its twin: same arguments, and the same values as a tuple.
+
+    A million transactions of two entries each take 0.1 s; the twin takes 5 s.
+
+    Returns:
+        None for a log version with other bodies.
+    """
+
 # Nodes. A list has exactly one element per slot, without the spare room of lists that grow.
 
 def read_slots(

@@ -38,6 +38,25 @@ static inline int take_numbers(const Number *numbers, size_t count)
     return 1;
 }
 
+/* Note which types are in a set of engine.format.entry_types, by type number; 0 with an error set. */
+static inline int take_types(const char *name, unsigned char *types)
+{
+    PyObject *home = PyImport_ImportModule("engine.format.entry_types");
+    PyObject *set = home ? PyObject_GetAttrString(home, name) : NULL;
+    for (long type = 0; set && type < 256; type++) {
+        PyObject *number = PyLong_FromLong(type);
+        int is_there = number ? PySequence_Contains(set, number) : -1;
+        Py_XDECREF(number);
+        if (is_there < 0) {
+            break;
+        }
+        types[type] = (unsigned char)is_there;
+    }
+    Py_XDECREF(set);
+    Py_XDECREF(home);
+    return !PyErr_Occurred();
+}
+
 static inline uint32_t u32_at(const unsigned char *at)
 {
     return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;

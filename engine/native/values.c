@@ -37,25 +37,6 @@ static const Number from_format[] = {
     {"engine.format.entry.ln", "HAS_PRIOR_FILE", &has_prior_file},
 };
 
-/* Note the types in a Python set; 0 if that failed. */
-static int take_types(const char *name, unsigned char *types)
-{
-    PyObject *home = PyImport_ImportModule("engine.format.entry_types");
-    PyObject *set = home ? PyObject_GetAttrString(home, name) : NULL;
-    for (long type = 0; set && type < 256; type++) {
-        PyObject *number = PyLong_FromLong(type);
-        int is_there = number ? PySequence_Contains(set, number) : -1;
-        Py_XDECREF(number);
-        if (is_there < 0) {
-            break;
-        }
-        types[type] = (unsigned char)is_there;
-    }
-    Py_XDECREF(set);
-    Py_XDECREF(home);
-    return !PyErr_Occurred();
-}
-
 /* READY, and the types of LNs. */
 static int is_ready(void)
 {

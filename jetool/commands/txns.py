@@ -14,8 +14,9 @@ from engine.errors import UsageError
 from engine.events import Progress
 from engine.fields import Bool, Choices, Int, Lsn, Row, SizeBytes, Text, Time, record, shape_of
 from engine.format.entry.txn_end import Prepare
-from engine.format.fast.fate_table import AFTER_END, HAS_END, lsn_of
+from engine.format.fast.fate_table import AFTER_END, lsn_of
 from engine.format.fast.packed_ints import PackedInts
+from engine.format.fast.txn_rows import HAS_END
 from engine.inspect.fates import FATES, Transactions, read_fates
 from engine.log.files import list_log_files
 from engine.storage.disk import DiskStorage

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import random
+from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engine.errors import FormatError
 from engine.format.entry.ln import LN
@@ -23,11 +27,13 @@ from engine.format.header import EntryHeader, encode_entry
 from engine.format.lsn import NULL_LSN
 from engine.inspect.fates import COMMITTED, read_fates, read_history
 from engine.inspect.selection import Selection, txn_of
-from engine.log.entry import Damage, LogEntry, Stretch
+from engine.log.entry import Damage, LogEntry, Stretch, entry_at
 from engine.log.files import LogFiles, list_log_files
 from engine.log.scan import scan_log
 from engine.storage.disk import DiskStorage
 from tests.support import corpus
+from tests.support.logs.entry_bodies import entry_bodies
+from tests.support.logs.golden_logs import LogMaker
 
 VERSION = 17
 _LARGEST = 120_000
@@ -210,6 +216,47 @@ def test_bodies_that_do_not_fit_are_left_to_the_general_way() -> None:
     assert refused > 100
 
 
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_rows_of_buffers_are_those_of_single_entries(data: st.DataObject) -> None:
+    """Several buffers, with entries of any form and transactions that go on from one to the next."""
+    by_buffer, by_entry = FateTable(), FateTable()
+    lengths, numbers = header_lengths(VERSION), sorted((TXN_ENDS | COMMON_LNS) & TRANSACTIONAL)
+    for buffer in range(data.draw(st.integers(1, 4))):
+        log, after_end = LogMaker(VERSION), buffer > 2
+        for number in data.draw(st.lists(st.sampled_from(numbers), min_size=1, max_size=12)):
+            log.add(number, data.draw(entry_bodies(number, VERSION, st.integers(0, 9))))
+        lsn, positions, at = buffer << 32, log.offsets[1:], 0
+        while (at := by_buffer.take(log.data, positions, at, lengths, VERSION, lsn, after_end)) < len(positions):
+            add_record(by_buffer, entry_at(log.data, positions[at], lsn, VERSION), after_end)
+            at += 1
+        for pos in positions:
+            add_record(by_entry, entry_at(log.data, pos, lsn, VERSION), after_end)
+    assert table_of(by_buffer) == table_of(by_entry)
+
+
+def add_record(table: FateTable, entry: LogEntry, after_end: bool) -> None:
+    try:
+        record = entry.record()
+    except FormatError:
+        return
+    if isinstance(record, LN):
+        assert record.txn_id is not None
+        table.add_ln(entry.lsn, record.txn_id, record.db_id, entry.total_bytes)
+    else:
+        assert isinstance(record, TxnEnd)
+        table.add_end(entry.lsn, entry.type_number, record.id, record.time, after_end=after_end)
+
+
+def table_of(table: FateTable) -> list[tuple[Any, ...]]:
+    columns = [
+        column.between(0, len(table.ids))
+        for column in (table.ids, table.first, table.last, table.end, table.times, table.lns, table.sizes)
+    ]
+    dbs = [table.databases(db) for db in table.dbs.between(0, len(table.ids))]
+    return list(zip(*columns, dbs, table.states, strict=True))
+
+
 @pytest.mark.parametrize("ids", [[5, 6, 9, 7, 2_000_000, 1, 5, -3, -2, -1_000_000, 8], list(range(100, 0, -1))])
 def test_rows_of_a_table(ids: list[int]) -> None:
     table = FateTable()
@@ -229,6 +276,10 @@ def test_integers_that_are_packed_are_those_that_were_put(monkeypatch: pytest.Mo
         if rng.random() < 0.3 or not plain:
             plain.append(rng.randrange(-(1 << 63), 1 << 63))
             packed.append(plain[-1])
+        if rng.random() < 0.02:
+            more = [rng.randrange(1 << 40) for _ in range(rng.randrange(60))]
+            plain += more
+            packed.extend(array("q", more).tobytes())
         at = rng.choice((rng.randrange(len(plain)), max(len(plain) - 40, 0)))
         assert packed.get(at) == plain[at]
         if rng.random() < 0.5:

@@ -39,6 +39,7 @@ from engine.format.fast.entry_lines import (
 from engine.format.fast.header import PAIRS, header_lengths, item_size, steps
 from engine.format.fast.ln import plain_data
 from engine.format.fast.loops import COUNT, KEEP, LOOK, follow_links, no_tallies, pick_open, sift
+from engine.format.fast.txn_rows import txn_rows_plain
 from engine.format.fast.walks import NativeWalk, Walk
 from engine.format.header import FLAGS_AT, HEADER_BYTES, TYPE_AT
 from engine.format.versions import is_supported
@@ -176,6 +177,18 @@ def lines_of(data: bytes, version: int) -> Iterator[tuple[Any, Any]]:
             yield core.entry_lines(*arguments), lambda arguments=arguments: entry_lines_plain(*arguments)
 
 
+def transactions_of(data: bytes, version: int) -> Iterator[tuple[Any, Any]]:
+    """Rows of the transactions, from each entry on at which the functions stop."""
+    lengths, positions, at = header_lengths(version), [pos for _, pos, _, _ in entries(data, version)], 0
+    while at < len(positions):
+        arguments = data, positions, at, lengths, version, 0
+        found = core.txn_rows(*arguments)
+        if found is None:
+            return
+        yield found, lambda arguments=arguments: txn_rows_plain(*arguments)
+        at = found[0] + 1
+
+
 def value_by_twin(entry: bytes, version: int, db_id: int) -> bytes | None:
     return plain_data(entry, version, db_id) if is_user_entry(entry, len(entry), version) else None
 
@@ -190,8 +203,8 @@ def run(seed: int, is_compared: bool) -> int:
         _READ.add(hash(data))
         version = int.from_bytes(data[VERSION_AT : VERSION_AT + 4], "little")
         version = version if is_supported(version) else 17
-        reads = walks_of(data, version, rng), nodes_of(data, version), values_of(data, version), lines_of(data, version)
-        for read in reads:
+        reads = nodes_of, values_of, lines_of, transactions_of
+        for read in (walks_of(data, version, rng), *(one(data, version) for one in reads)):
             for result, twin in read:
                 found += 1
                 assert not is_compared or result == twin(), (seed, name)

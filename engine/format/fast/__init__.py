@@ -18,7 +18,7 @@ fast                              general                                    dif
 ``txn_end.encode_local_end``      ``entry.txn_end.encode_txn_end``           ``tests/format/test_codec_properties.py``
 ``txn_end.txn_end_fields``        ``entry.txn_end.decode_txn_end``           ``tests/inspect/test_from_bytes.py``
 ``txns``                          ``entry.ln``, ``entry.txn_end``            ``tests/inspect/test_from_bytes.py``
-``fate_table``                    ``engine.inspect.fates``                   ``tests/inspect/test_from_bytes.py``
+``fate_table``, ``txn_rows``      ``engine.inspect.fates``                   ``tests/inspect/test_from_bytes.py``
 ``packed_ints``                   ``array.array``                            ``tests/inspect/test_from_bytes.py``
 ``filters``                       ``engine.inspect.selection``               ``tests/inspect/test_from_bytes.py``
 ``expiration_scan``               ``codecs.decode_body``                       ``tests/cleaner/test_expiration.py``

@@ -8,21 +8,16 @@ General twin: ``engine.inspect.fates``, which decodes entries of uncommon form a
 
 from __future__ import annotations
 
+import sys
+from array import array
 from typing import Final
 
-from engine.errors import FormatError
-from engine.format.entry_types import ABORT, COMMIT, COMMON_LNS, TRANSACTIONAL, TXN_ENDS
-from engine.format.fast.header import item_size
-from engine.format.fast.ln import plain_fields
+from engine.format.entry_types import ABORT, COMMIT
 from engine.format.fast.packed_ints import PackedInts
-from engine.format.fast.txn_end import txn_end_fields
-from engine.format.header import FLAGS_AT, TYPE_AT
+from engine.format.fast.txn_rows import ABORTED_BIT, COMMITTED_BIT, HAS_END, MOST_DB, TxnRows, txn_rows
 from engine.format.lsn import NULL_LSN
 
-# Bits of a row's state. Commit and Abort exclude each other.
-COMMITTED_BIT: Final = 1
-ABORTED_BIT: Final = 2
-HAS_END: Final = 4
+# Bits of a row's state beside those of ``txn_rows``.
 LISTED: Final = 8
 AFTER_END: Final = 16
 _DECIDED: Final = COMMITTED_BIT | ABORTED_BIT
@@ -31,10 +26,11 @@ _OUTCOMES: Final = {COMMIT: COMMITTED_BIT, ABORT: ABORTED_BIT}
 _WIDEST_GAP: Final = 16
 _NO_ROW: Final = -1
 # In the column of databases, values from here on stand for sets of several; ids are smaller.
-_SEVERAL: Final = 1 << 62
+_SEVERAL: Final = MOST_DB + 1
 # An LSN with a file number from 0x80000000 on does not fit into a signed column unchanged.
 _SIGN: Final = 1 << 63
 _LSN_BITS: Final = (1 << 64) - 1
+_NUMBER_BYTES: Final = 8
 
 
 def stored_lsn(lsn: int) -> int:
@@ -113,12 +109,15 @@ class FateTable:
             return row
         return self._new_row(txn_id, NULL_LSN, 0, 0, 0)
 
-    def _new_row(self, txn_id: int, stored: int, lns: int, size: int, db: int) -> int:
-        row = len(self.ids)
+    def _put_row(self, txn_id: int, row: int) -> None:
         if txn_id >= 0:
             self._rows.put(txn_id, row)
         else:
             self._replicated_rows.put(-txn_id, row)
+
+    def _new_row(self, txn_id: int, stored: int, lns: int, size: int, db: int) -> int:
+        row = len(self.ids)
+        self._put_row(txn_id, row)
         self.ids.append(txn_id)
         self.first.append(stored)
         self.last.append(stored)
@@ -196,24 +195,72 @@ class FateTable:
         Returns:
             Index of the position that needs the general decoder; the number of positions if no position does.
         """
-        for index in range(at, len(positions)):
-            pos = positions[index]
-            number = data[pos + TYPE_AT]
-            header = lengths[number | data[pos + FLAGS_AT] << 8]
-            body = pos + header
-            size = item_size(data, pos)
-            try:
-                if number in TXN_ENDS:
-                    txn_id, time = txn_end_fields(data, body, body + size, version)
-                    self.add_end(lsn + pos, number, txn_id, time, after_end=after_end)
-                    continue
-                if number in COMMON_LNS and number in TRANSACTIONAL:
-                    flags, db_id, txn_id, _, _ = plain_fields(data, body, body + size, version, True)
-                    if flags != -1:
-                        self.add_ln(lsn + pos, txn_id, db_id, header + size)
-                        continue
-            except (FormatError, IndexError):
-                # The general decoder determines what it is, and whether it counts.
-                return index
-            return index
-        return len(positions)
+        rows = txn_rows(data, positions, at, lengths, version, stored_lsn(lsn))
+        self._add_rows(rows, _numbers_of(rows.ids), after_end)
+        return rows.reached
+
+    def _add_rows(self, rows: TxnRows, ids: array[int], after_end: bool) -> None:
+        """Add the rows of a buffer; most of its transactions are new."""
+        states = rows.states
+        if after_end:
+            states = bytes([state | AFTER_END if state & HAS_END else state for state in states])
+        begin, next_row = 0, len(self.ids)
+        for index, txn_id in enumerate(ids):
+            row = self.row_of(txn_id)
+            if row == _NO_ROW:
+                self._put_row(txn_id, next_row)
+                next_row += 1
+                continue
+            self._append_rows(rows, states, begin, index)
+            begin = index + 1
+            self._join_row(row, rows, states[index], index)
+        self._append_rows(rows, states, begin, len(ids))
+        others = _numbers_of(rows.others)
+        for at in range(0, len(others), 2):
+            row = self.row_of(ids[others[at]])
+            self.dbs.put(row, self._with_db(self.dbs.get(row), others[at + 1]))
+
+    def _append_rows(self, rows: TxnRows, states: bytes, begin: int, end: int) -> None:
+        if begin == end:
+            return
+        first, stop = begin * _NUMBER_BYTES, end * _NUMBER_BYTES
+        self.ids.extend(rows.ids[first:stop])
+        self.first.extend(rows.first[first:stop])
+        self.last.extend(rows.last[first:stop])
+        self.end.extend(rows.ends[first:stop])
+        self.times.extend(rows.times[first:stop])
+        self.lns.extend(rows.lns[first:stop])
+        self.sizes.extend(rows.sizes[first:stop])
+        self.dbs.extend(rows.dbs[first:stop])
+        self.states += states[begin:end]
+
+    def _join_row(self, row: int, rows: TxnRows, state: int, index: int) -> None:
+        """Add what a buffer holds of a transaction that has a row."""
+        if state & HAS_END:
+            self.end.put(row, _number_at(rows.ends, index))
+            self.times.put(row, _number_at(rows.times, index))
+            self.states[row] = self.states[row] & ~(_DECIDED | AFTER_END) | state
+        count = _number_at(rows.lns, index)
+        if not count:
+            return
+        known, db_id = self.lns.get(row), _number_at(rows.dbs, index)
+        if self.first.get(row) == NULL_LSN:
+            self.first.put(row, _number_at(rows.first, index))
+        self.last.put(row, _number_at(rows.last, index))
+        self.lns.put(row, known + count)
+        self.sizes.put(row, self.sizes.get(row) + _number_at(rows.sizes, index))
+        if not known:
+            self.dbs.put(row, db_id)
+        elif self.dbs.get(row) != db_id:
+            self.dbs.put(row, self._with_db(self.dbs.get(row), db_id))
+
+
+def _numbers_of(data: bytes) -> array[int]:
+    numbers: array[int] = array("q")
+    numbers.frombytes(data)
+    return numbers
+
+
+def _number_at(data: bytes, index: int) -> int:
+    at = index * _NUMBER_BYTES
+    return int.from_bytes(data[at : at + _NUMBER_BYTES], sys.byteorder, signed=True)

@@ -52,6 +52,14 @@ class PackedInts:
             self._tail = tail[_SEGMENT:]
             self._base += _SEGMENT
 
+    def extend(self, data: bytes) -> None:
+        """Append the integers of an array, given as its bytes."""
+        self._tail.frombytes(data)
+        while len(self._tail) >= 2 * _SEGMENT:
+            self._packed.append(_pack(self._tail[:_SEGMENT]))
+            self._tail = self._tail[_SEGMENT:]
+            self._base += _SEGMENT
+
     def get(self, at: int) -> int:
         """The integer at an index."""
         base = self._base
