@@ -49,9 +49,8 @@ class TxnRows(NamedTuple):
 
     Attributes:
         reached: index of the position that needs the general decoder; the number of positions if no position does.
-        ids, first, last, ends, times, lns, sizes, dbs: id; first and last record, NULL_LSN if there is none; Commit or
-            Abort, NULL_LSN if there is none, and its time; number of records, and their bytes with headers; database
-            of the first record.
+        ids, first, last, ends, times, lns, sizes, dbs: id; first and last record; Commit or Abort, and its time; number
+            of records, and their bytes with headers; database of the first record. NULL_LSN stands for a missing entry.
         states: a byte for each row: 0, or ``HAS_END`` and the outcome.
         others: pairs of row and database, for the databases beside the first one; a pair may occur more than once.
     """
@@ -72,7 +71,7 @@ class TxnRows(NamedTuple):
 def txn_rows(data: bytes, positions: list[int], at: int, lengths: list[int], version: int, lsn: int) -> TxnRows:
     """As ``txn_rows_plain``; in C where the extension is there and knows the log version."""
     found = None if extension is None else extension.txn_rows(data, positions, at, lengths, version, lsn)
-    return txn_rows_plain(data, positions, at, lengths, version, lsn) if found is None else TxnRows(*found)
+    return txn_rows_plain(data, positions, at, lengths, version, lsn) if found is None else TxnRows._make(found)
 
 
 def txn_rows_plain(data: bytes, positions: list[int], at: int, lengths: list[int], version: int, lsn: int) -> TxnRows:
@@ -87,32 +86,15 @@ def txn_rows_plain(data: bytes, positions: list[int], at: int, lengths: list[int
     """
     rows: dict[int, int] = {}
     ids, first, last, ends, times = list[int](), list[int](), list[int](), list[int](), list[int]()
-    lns, sizes, dbs, states, others = list[int](), list[int](), list[int](), bytearray(), list[int]()
+    lns, sizes, dbs, others, states = list[int](), list[int](), list[int](), list[int](), bytearray()
     latest: dict[int, int] = {}
-    flag_bytes = bytes_before_database(version)
-    index = at
-    for index in range(at, len(positions) + 1):
-        if index == len(positions):
+    flag_bytes, reached = bytes_before_database(version), at
+    while reached < len(positions):
+        pos = positions[reached]
+        fields = _fields_at(data, pos, lengths, version, flag_bytes)
+        if fields is None:
             break
-        pos = positions[index]
-        if not 0 <= pos <= len(data) - HEADER_BYTES:
-            break
-        number = data[pos + TYPE_AT]
-        body = pos + lengths[number | data[pos + FLAGS_AT] << 8]
-        end = body + item_size(data, pos)
-        if end > len(data):
-            break
-        db_id = time = 0
-        try:
-            if number in _RECORDS:
-                db_id, txn_id = _record_fields(data, body, end, flag_bytes)
-            elif number in TXN_ENDS:
-                txn_id, time = txn_end_fields(data, body, end, version)
-            else:
-                break
-        except (FormatError, IndexError):
-            # The general decoder determines what it is, and whether it counts.
-            break
+        number, size, txn_id, value = fields
         row = rows.get(txn_id)
         if row is None:
             row = rows[txn_id] = len(ids)
@@ -122,22 +104,62 @@ def txn_rows_plain(data: bytes, positions: list[int], at: int, lengths: list[int
             for column in (times, lns, sizes, dbs):
                 column.append(0)
             states.append(0)
+        reached += 1
         if number in TXN_ENDS:
-            ends[row], times[row] = lsn + pos, time
+            ends[row], times[row] = lsn + pos, value
             states[row] = HAS_END | (COMMITTED_BIT if number == COMMIT else ABORTED_BIT)
             continue
         if not lns[row]:
-            first[row], dbs[row] = lsn + pos, db_id
-        elif db_id != dbs[row] and db_id != latest.get(row):
-            others += (row, db_id)
-            latest[row] = db_id
+            first[row], dbs[row] = lsn + pos, value
+        elif value != dbs[row] and value != latest.get(row):
+            others += (row, value)
+            latest[row] = value
         last[row] = lsn + pos
         lns[row] += 1
-        sizes[row] += end - pos
+        sizes[row] += size
     return TxnRows(
-        index, *(array("q", column).tobytes() for column in (ids, first, last, ends, times, lns, sizes, dbs)),
-        bytes(states), array("q", others).tobytes(),
-    )  # fmt: skip
+        reached=reached,
+        ids=_column(ids),
+        first=_column(first),
+        last=_column(last),
+        ends=_column(ends),
+        times=_column(times),
+        lns=_column(lns),
+        sizes=_column(sizes),
+        dbs=_column(dbs),
+        states=bytes(states),
+        others=_column(others),
+    )
+
+
+def _column(numbers: list[int]) -> bytes:
+    return array("q", numbers).tobytes()
+
+
+def _fields_at(
+    data: bytes, pos: int, lengths: list[int], version: int, flag_bytes: int
+) -> tuple[int, int, int, int] | None:
+    """The entry at a position: type, size with header, transaction, and the database of a record or the time of an end.
+
+    None for an entry that the general decoder has to read.
+    """
+    if not 0 <= pos <= len(data) - HEADER_BYTES:
+        return None
+    number = data[pos + TYPE_AT]
+    body = pos + lengths[number | data[pos + FLAGS_AT] << 8]
+    end = body + item_size(data, pos)
+    if end > len(data):
+        return None
+    try:
+        if number in _RECORDS:
+            db_id, txn_id = _record_fields(data, body, end, flag_bytes)
+            return number, end - pos, txn_id, db_id
+        if number in TXN_ENDS:
+            return number, end - pos, *txn_end_fields(data, body, end, version)
+    except (FormatError, IndexError):
+        # The general decoder determines what it is, and whether it counts.
+        return None
+    return None
 
 
 def _record_fields(data: bytes, at: int, end: int, flag_bytes: int) -> tuple[int, int]:
