@@ -20,7 +20,7 @@ aborted.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -165,11 +165,21 @@ class Transactions:
         # Most transactions are committed or aborted; only for others look for a Prepare.
         return _fate_of(state, is_prepared=not state & _DECIDED and self.table.ids.get(row) in self.prepares)
 
-    def fates_at(self, rows: Iterable[int]) -> list[str]:
+    def states_at(self, rows: Sequence[int]) -> bytes:
+        """The states of the transactions in rows."""
+        states = self.table.states
+        if isinstance(rows, range) and rows.step == 1:
+            return bytes(states[rows.start : rows.stop])
+        return bytes([states[row] for row in rows])
+
+    def fates_at(self, rows: Sequence[int]) -> list[str]:
         """The fates of the transactions in rows."""
-        states = [self.table.states[row] for row in rows]
-        decided = {state: _fate_of(state, is_prepared=False) for state in set(states) if state & _DECIDED}
-        return [decided.get(state) or self.fate_at(row) for state, row in zip(states, rows, strict=True)]
+        states = self.states_at(rows)
+        fates = {state: _fate_of(state, is_prepared=False) for state in set(states)}
+        if not self.prepares:
+            return [fates[state] for state in states]
+        # Only an undecided transaction may have a Prepare.
+        return [fates[s] if s & _DECIDED else self.fate_at(row) for s, row in zip(states, rows, strict=True)]
 
 
 def _fate_of(state: int, *, is_prepared: bool) -> str:

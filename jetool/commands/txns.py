@@ -206,22 +206,31 @@ def _columns(transactions: Transactions, rows: Sequence[int]) -> dict[str, Seque
             return packed.between(rows.start, rows.stop)
         return [packed.get(row) for row in rows]
 
-    ids, lns, dbs, states = column(table.ids), column(table.lns), column(table.dbs), [table.states[row] for row in rows]
+    def lsns(packed: PackedInts) -> list[int]:
+        stored = column(packed)
+        # Of most logs no LSN is stored as a negative number.
+        return stored if min(stored, default=0) >= 0 else list(map(lsn_of, stored))
+
+    ids, lns, dbs = column(table.ids), column(table.lns), column(table.dbs)
+    states = transactions.states_at(rows)
     names = {db: tuple(sorted(table.databases(db))) for db in set(dbs)}
-    times = zip(column(table.times), states, strict=True)
+    after_end = {state: bool(state & AFTER_END) for state in set(states)}
+    times: Sequence[int | None] = column(table.times)
+    if not all(state & HAS_END for state in set(states)):
+        times = [time if state & HAS_END else None for time, state in zip(times, states, strict=True)]
     no_xids = [None] * len(ids)
     return {
         "txn": ids,
         "fate": transactions.fates_at(rows),
-        "first_lsn": list(map(lsn_of, column(table.first))),
-        "last_lsn": list(map(lsn_of, column(table.last))),
-        "end_lsn": list(map(lsn_of, column(table.end))),
-        "time": [time if state & HAS_END else None for time, state in times],
+        "first_lsn": lsns(table.first),
+        "last_lsn": lsns(table.last),
+        "end_lsn": lsns(table.end),
+        "time": times,
         "records": lns,
         "rolled_back_records": [taken_back.get(txn_id, 0) for txn_id in ids] if taken_back else [0] * len(ids),
         "bytes": column(table.sizes),
         "dbs": [names[db] if count else () for db, count in zip(dbs, lns, strict=True)],
-        "after_end": [bool(state & AFTER_END) for state in states],
+        "after_end": [after_end[state] for state in states],
         "xid": [_xid(prepares[txn_id]) if txn_id in prepares else None for txn_id in ids] if prepares else no_xids,
     }
 

@@ -35,7 +35,10 @@ def table(shape: Shape, rows: Iterable[Row], selected: Sequence[str] | None, sty
     return encoder.head() + encoder.rows((shape.rec, row) for row in rows)
 
 
-def _cell(kind: str, value: Any, style: Style) -> str:
+def cell(kind: str, value: Any, style: Style) -> str:
+    """A value as the text of a cell."""
+    if value is None:
+        return ""
     plain = to_json(kind, value, style)
     if type(plain) is str:
         text = plain
@@ -66,15 +69,31 @@ class CsvEncoder:
 
     def head(self) -> bytes:
         """The column names."""
-        return self._lines([self._columns])
+        return self.lines([self._columns])
 
     def rows(self, rows: Iterable[tuple[str, Row]]) -> bytes:
         """One line per row; missing fields are empty."""
-        return self._lines(self._cells(rec, row) for rec, row in rows)
+        return self.lines(self._cells(rec, row) for rec, row in rows)
 
     def foot(self, summary: Row) -> bytes:  # noqa: ARG002 - see the module docstring
         """Nothing."""
         return b""
+
+    @property
+    def style(self) -> Style:
+        """How values look."""
+        return self._style
+
+    def has_columns_of(self, shape: Shape) -> bool:
+        """Whether the columns are exactly the shape's fields in order."""
+        return self._columns == shape.names()
+
+    def lines(self, lines: Iterable[Sequence[str]]) -> bytes:
+        """Lines of cells."""
+        buffer = io.StringIO()
+        csv.writer(buffer, lineterminator="\n").writerows(lines)
+        # File names that are not UTF-8 contain lone surrogates.
+        return buffer.getvalue().encode("utf-8", "backslashreplace")
 
     def _cells(self, rec: str, row: Row) -> list[str]:
         cells, places, style = self._blank.copy(), self._places, self._style
@@ -84,12 +103,6 @@ class CsvEncoder:
         for name, kind, value in row:
             place = places.get(name)
             if place is not None:
-                cells[place] = "" if value is None else _cell(kind, value, style)
+                cells[place] = cell(kind, value, style)
         # With --fields a column may be selected twice.
         return cells if len(places) == len(cells) else [cells[places[name]] for name in self._columns]
-
-    def _lines(self, lines: Iterable[Sequence[str]]) -> bytes:
-        buffer = io.StringIO()
-        csv.writer(buffer, lineterminator="\n").writerows(lines)
-        # File names that are not UTF-8 contain lone surrogates.
-        return buffer.getvalue().encode("utf-8", "backslashreplace")

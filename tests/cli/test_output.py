@@ -11,9 +11,12 @@ import re
 import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
+from typing import Any
 
 import jsonschema_rs
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
@@ -398,6 +401,13 @@ VALUES = [
 ]
 
 
+# Rows with columns in which all values, or all lengths, are the same; the last columns blank or not.
+ALIKE = [
+    [(number, 5, (7 << 32) + 16 + number, "same", True, 0, b"k", number, last) for number in range(9)]
+    for last in ((), None, (1,))
+] + [[(5, 5, (number << 32) + 16, f"{number} ", False, number, b"%d" % number, 3, (number,)) for number in range(12)]]
+
+
 @pytest.mark.parametrize("style", [Style(), Style(key_format="utf8"), Style(data_format="utf8"), Style(width=30)])
 @pytest.mark.parametrize("form", ["text", "csv", "json", "ndjson"])
 def test_records_are_written_as_rows(form: str, style: Style) -> None:
@@ -412,6 +422,30 @@ def test_records_are_written_as_rows(form: str, style: Style) -> None:
     assert memory.data
 
 
+LSNS = Shape("lsns", "Two LSNs, and a text that may be blank.", tuple(
+    Field(name, kind, "") for name, kind in (("first", "lsn"), ("text", "text"), ("last", "lsn"), ("end", "text"))
+))  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data(), st.sampled_from(["text", "csv", "json", "ndjson"]))
+def test_any_columns_are_rendered_as_rows(data: st.DataObject, form: str) -> None:
+    encoder = Renderer(form, Style(), None, Memory()).stream(LSNS).encoder
+    lsns = st.sampled_from((-1, 0, 5 << 32, (5 << 32) + 0xFFFFFFFF, (6 << 32) + 1, (0xFFFFFFF0 << 32) - (1 << 64)))
+    texts = st.sampled_from(("", " ", "a", "a b ", "=1", "\x1b", "\u202e", "a,b", "\udc80", None))
+    size = data.draw(st.integers(1, 8))
+    column: list[list[Any]] = [
+        data.draw(st.lists(kind, min_size=size, max_size=size)) for kind in (lsns, texts, lsns, texts)
+    ]
+    constant = data.draw(st.sets(st.integers(0, 3)))
+    columns = [[values[0]] * size if at in constant else values for at, values in enumerate(column)]
+    columns[2] = columns[0] if data.draw(st.booleans()) else columns[2]
+    kinds = [(field.name, field.kind) for field in LSNS.fields]
+    rows = [[(*kind, value) for kind, value in zip(kinds, row, strict=True)] for row in zip(*columns, strict=True)]
+    expected = encoder.rows([("lsns", row) for row in rows])
+    assert rendered(encoder, LSNS, dict(zip(LSNS.names(), columns, strict=True))) == expected
+
+
 @pytest.mark.parametrize("key_format", ["utf8", "hex"])
 @pytest.mark.parametrize("selected", [None, ("text", "lsn")])
 @pytest.mark.parametrize("form", ["text", "csv", "json", "ndjson"])
@@ -419,7 +453,7 @@ def test_columns_are_rendered_as_rows(form: str, selected: tuple[str, ...] | Non
     memory = Memory()
     encoder = Renderer(form, Style(key_format=key_format), selected, memory).stream(COLUMNS).encoder
     # Few rows, of which each value is another, and many, in which values are repeated.
-    for values in (VALUES[:1], VALUES[1:3], VALUES, VALUES * 5):
+    for values in (VALUES[:1], VALUES[1:3], VALUES, VALUES * 5, *ALIKE):
         names = COLUMNS.names()
         expected = encoder.rows([("sample", list(zip(names, names, row, strict=True))) for row in values])
         columns = dict(zip(names, zip(*values, strict=True), strict=True))
