@@ -51,10 +51,12 @@ class SharedLog(NamedTuple):
     Attributes:
         end_lsn: where it ends.
         files: numbers of the files that both logs have.
+        is_whole: whether neither log has a file before the end that the other lacks.
     """
 
     end_lsn: int
     files: frozenset[int]
+    is_whole: bool
 
     def holds(self, lsn: int) -> bool:
         """Whether the entry at an LSN is the same in both."""
@@ -130,13 +132,18 @@ def shared_log(
         return None
     end_lsn = _BEYOND if found.first_difference == NULL_LSN else found.first_difference
     others = {file.number for file in other_files.files}
+    lacked = others ^ {file.number for file in files.files}
     both = [file for file in files.files if file.number in others]
     for done, met in enumerate(scan_log(storage, files).of_files(both).map_files(_first_damage, jobs)):
         listener.step("check logs", done, len(both))
         # The comparison then reads every record, and so reports the damage.
         if met != NULL_LSN and met < end_lsn:
             return None
-    return SharedLog(end_lsn, frozenset(file.number for file in both))
+    return SharedLog(
+        end_lsn=end_lsn,
+        files=frozenset(file.number for file in both),
+        is_whole=not any(make_lsn(number, 0) < end_lsn for number in lacked),
+    )
 
 
 def _first_damage(scan: LogScan) -> int:

@@ -5,7 +5,8 @@ comparator may order two trees differently, so the records of such a database ar
 
 In copies of one environment most records need not be read to be equal: their slots have the same key and LSN, and the
 LSN is in the part that both logs share byte for byte (``engine.inspect.common_log``). A node with only such slots is
-skipped in one step.
+skipped in one step. A leaf whose parents in both trees have the same LSN for it, in that part, is the same in both: it
+is read, and its records are counted, in the first environment only.
 
 Example: ``users`` holds a=1, b=2 in the first and b=3, c=4 in the second environment: a is only in the first, b is
 changed, c is only in the second. With sorted duplicates the data item is part of the key, so a record is never changed,
@@ -20,14 +21,19 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from engine.db.database import Database
+from engine.db.engine import Engine
 from engine.db.environment import Environment
+from engine.db.key_range import key_range
 from engine.db.record_keys import key_and_data
-from engine.db.scan import LiveSlots
+from engine.db.scan import LiveSlots, live_slots
 from engine.events import SILENT, Listener, counted_in_parts
+from engine.format.lsn import NULL_LSN
 from engine.inspect.common_log import SharedLog
 from engine.inspect.key_ranges import WHOLE, KeyRange, can_share, in_ranges, worthwhile_ranges
 from engine.storage.sorted_pairs import in_byte_order
+from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
+from engine.tree.tree import LeafRange, leaf_ranges
 
 ONLY_FIRST: Final = "only-first"
 ONLY_SECOND: Final = "only-second"
@@ -35,6 +41,8 @@ CHANGED: Final = "changed"
 SAME: Final = "same"
 # Records between two reports of progress.
 _TOLD: Final = 1 << 13
+# The most leaves in a row that are told apart before they are read.
+_SPAN_LEAVES: Final = 512
 
 
 class RecordDifference(NamedTuple):
@@ -126,7 +134,8 @@ def diff_records(
             first = handles.enter_context(one.open_database(name)) if name in here else None
             second = handles.enter_context(other.open_database(name)) if name in there else None
             counts = dict.fromkeys((SAME, CHANGED, ONLY_FIRST, ONLY_SECOND), 0)
-            compare = partial(_compared, name, first, second, shared, most)
+            engines = (one.engine, other.engine) if shared is not None and _can_skip(one, other, shared) else None
+            compare = partial(_compared, name, first, second, shared, most, engines)
             ranges = [WHOLE]
             if first is not None and second is not None and _can_join_slots(first, second, shared):
                 ranges = worthwhile_ranges(one.engine, first, jobs) if can_share(other.engine) else ranges
@@ -162,6 +171,13 @@ def _summed(name: str, relation: str, same: int, changed: int, only_first: int, 
     )
 
 
+def _can_skip(one: Environment, other: Environment, shared: SharedLog) -> bool:
+    """Whether leaves of the shared log can be skipped: no node changes meanwhile, and if the versions that such a leaf
+    refers to are missing in the second environment, then also in the first.
+    """
+    return one.engine.read_only and other.engine.read_only and shared.is_whole
+
+
 class _Part(NamedTuple):
     """The result for a key range: counts of records, and the first differences."""
 
@@ -175,17 +191,22 @@ def _compared(
     second: Database | None,
     shared: SharedLog | None,
     most: int,
+    engines: tuple[Engine, Engine] | None,
     keys: KeyRange,
     listener: Listener = SILENT,
     told: Callable[[int], None] | None = None,
 ) -> _Part:
     part = _Part(dict.fromkeys((SAME, CHANGED, ONLY_FIRST, ONLY_SECOND), 0), [])
-    for number, difference in enumerate(_differences(name, first, second, shared, keys, listener)):
-        if told is not None and not number % _TOLD:
-            told(sum(part.counts.values()))
+    seen = due = 0
+    for difference in _differences(name, first, second, shared, engines, keys, listener):
+        if told is not None and seen >= due:
+            told(seen)
+            due = seen + _TOLD
         if isinstance(difference, int):
             part.counts[SAME] += difference
+            seen += difference
             continue
+        seen += 1
         part.counts[difference.what] += 1
         if difference.what != SAME and len(part.differences) < most:
             part.differences.append(difference)
@@ -205,16 +226,109 @@ def _differences(
     first: Database | None,
     second: Database | None,
     shared: SharedLog | None,
+    engines: tuple[Engine, Engine] | None,
     keys: KeyRange,
     listener: Listener,
 ) -> Iterator[RecordDifference | int]:
     """Pairs of records of both databases; equal records that need not be read are only counted."""
     if first is not None and second is not None and shared is not None and _can_join_slots(first, second, shared):
+        if engines is not None:
+            return _by_leaves(name, first, second, engines, shared, keys)
         slots, other_slots = first.slots(*keys), second.slots(*keys)
         assert slots is not None
         assert other_slots is not None
         return _joined_slots(name, first, second, _SlotStream(slots), _SlotStream(other_slots), shared)
     return _joined(name, first, second, listener)
+
+
+def _by_leaves(
+    name: str, first: Database, second: Database, engines: tuple[Engine, Engine], shared: SharedLog, keys: KeyRange
+) -> Iterator[RecordDifference | int]:
+    """Like ``_joined_slots`` for the leaves that are not the same; records of the others are counted."""
+    bounds = key_range(first.state, *keys)
+    leaves = [
+        _leaves(engine, db.state, bounds.low, bounds.high) for engine, db in zip(engines, (first, second), strict=True)
+    ]
+    for low, high, is_same in _spans(leaves[0], leaves[1], shared):
+        start = low
+        if is_same:
+            for node in live_slots(engines[0], first.state, low, high):
+                if node.keys and not _is_held(node, shared):
+                    # A version outside the shared log: the comparison reads it.
+                    start = node.keys[0]
+                    break
+                yield len(node.keys)
+            else:
+                continue
+        streams = [
+            _SlotStream(live_slots(engine, db.state, start, high))
+            for engine, db in zip(engines, (first, second), strict=True)
+        ]
+        yield from _joined_slots(name, first, second, streams[0], streams[1], shared)
+
+
+class _Span(NamedTuple):
+    """Keys from ``low`` on and before ``high``; whether both trees have the same leaves there."""
+
+    low: Key | None
+    high: Key | None
+    is_same: bool
+
+
+def _spans(left: Iterator[LeafRange], right: Iterator[LeafRange], shared: SharedLog) -> Iterator[_Span]:
+    """Divide the keys at boundaries that both trees have."""
+    mine, theirs = next(left), next(right)
+    low, begin, count, was_same = mine.low, mine.low, 0, False
+    while True:
+        if mine.high == theirs.high:
+            is_same = mine.low == theirs.low == begin and mine.lsn == theirs.lsn and shared.holds(mine.lsn)
+            if count and (is_same != was_same or count == _SPAN_LEAVES):
+                yield _Span(low, begin, was_same)
+                low, count = begin, 0
+            begin, count, was_same = mine.high, count + 1, is_same
+            following, other = next(left, None), next(right, None)
+            if following is None or other is None:
+                yield _Span(low, begin, was_same)
+                return
+            mine, theirs = following, other
+        elif theirs.high is None or (mine.high is not None and mine.high < theirs.high):
+            mine = next(left)
+        else:
+            theirs = next(right)
+
+
+def _leaves(engine: Engine, state: DatabaseState, low: Key | None, high: Key | None) -> Iterator[LeafRange]:
+    """The leaves of a tree from ``low`` on and before ``high``, each beginning where the one before it ends.
+
+    A leaf that these bounds divide has no LSN. In a damaged tree, keys that do not follow each other are one leaf.
+    """
+    reached = low
+    while True:
+        with engine.ctx.latch:
+            found = leaf_ranges(engine.ctx, state, reached)
+        engine.keep_budget()
+        before = reached
+        for leaf in found:
+            if leaf.high is not None and reached is not None and leaf.high <= reached:
+                continue
+            is_last = leaf.high is None or (high is not None and leaf.high >= high)
+            end = high if is_last else leaf.high
+            is_whole = leaf.low == reached and leaf.high == end
+            yield LeafRange(reached, end, leaf.lsn if is_whole else NULL_LSN)
+            if is_last:
+                return
+            reached = end
+        if reached == before:
+            yield LeafRange(reached, high, NULL_LSN)
+            return
+
+
+def _is_held(node: LiveSlots, shared: SharedLog) -> bool:
+    """Whether all records of a node are in the shared log or embedded in their slots."""
+    lsns, data = node.lsns, node.data
+    if data.count(None) != len(data):
+        lsns = [lsn for lsn, value in zip(lsns, data, strict=True) if value is None]
+    return shared.holds_all(lsns)
 
 
 def _joined_slots(
@@ -275,10 +389,7 @@ class _SlotStream:
 
     def is_held(self, shared: SharedLog) -> bool:
         """Whether all records of the node are in the shared log or embedded in their slots."""
-        lsns, data = self._node[2:]
-        if any(value is not None for value in data):
-            lsns = [lsn for lsn, value in zip(lsns, data, strict=True) if value is None]
-        return shared.holds_all(lsns)
+        return _is_held(self._node, shared)
 
     @property
     def key(self) -> Key | None:

@@ -7,7 +7,7 @@ until the evictor removes it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.errors import DamageError
 from engine.format.entry.legacy import OldDelta
@@ -33,6 +33,20 @@ from engine.tree.node_codec import apply_delta, apply_old_delta, check_level, de
 from engine.tree.spill import is_spilled
 
 _MAX_LEVELS: Final = 64
+_ABOVE_LEAVES: Final = 2
+
+
+class LeafRange(NamedTuple):
+    """A leaf node as its parent describes it.
+
+    Attributes:
+        low, high: the keys that it covers, from ``low`` on and before ``high``; None for no bound.
+        lsn: its last logged version; NULL_LSN if the node in memory differs from it.
+    """
+
+    low: Key | None
+    high: Key | None
+    lsn: int
 
 
 def fetch_node(ctx: TreeContext, db: DatabaseState, lsn: int) -> IN:
@@ -239,6 +253,29 @@ def share_before(ctx: TreeContext, db: DatabaseState, key: Key) -> float:
         share += width * index
         node = node.kids[index]
     return share
+
+
+def leaf_ranges(ctx: TreeContext, db: DatabaseState, key: Key | None) -> list[LeafRange]:
+    """All leaves below the lowest upper node that covers a key (None: below the first such node); none of them is read.
+
+    A tree without upper nodes is one leaf without an LSN.
+    """
+    low: Key | None = None
+    high: Key | None = None
+    node = root_of(ctx, db)
+    while node is not None and len(node) and node.height > _ABOVE_LEAVES:
+        index = 0 if key is None else node.slot_for(key)
+        low = node.keys[index] if index else low
+        high = node.keys[index + 1] if index + 1 < len(node) else high
+        node = child_of(ctx, node, index)
+    if node is None or not len(node) or node.height != _ABOVE_LEAVES:
+        return [LeafRange(low, high, NULL_LSN)]
+    found = []
+    for index, kid in enumerate(node.kids):
+        begin = node.keys[index] if index else low
+        end = node.keys[index + 1] if index + 1 < len(node) else high
+        found.append(LeafRange(begin, end, NULL_LSN if kid is not None and kid.dirty else node.lsns[index]))
+    return found
 
 
 def bins(ctx: TreeContext, db: DatabaseState) -> Iterator[BIN]:

@@ -393,7 +393,7 @@ COLUMNS = Shape(
         Field(kind, kind, "") for kind in ("int", "vlsn", "lsn", "text", "bool", "time", "key", "size_bytes", "ints")
     ),
 )
-VALUES = [
+VALUES: list[tuple[Any, ...]] = [
     (0, -1, -1, "plain", True, None, b"k", 5, ()),
     (-7, 3, 0x1F00002A3C, "", False, 0, b"", 10_240, (1,)),
     (1 << 62, None, (0xFFFFFFFF << 32) + 5 - (1 << 64), "\x1b[2J\u202e", None, -1, b"\xff\x00", None, (3, 4)),
@@ -402,7 +402,7 @@ VALUES = [
 
 
 # Rows with columns in which all values, or all lengths, are the same; the last columns blank or not.
-ALIKE = [
+ALIKE: list[list[tuple[Any, ...]]] = [
     [(number, 5, (7 << 32) + 16 + number, "same", True, 0, b"k", number, last) for number in range(9)]
     for last in ((), None, (1,))
 ] + [[(5, 5, (number << 32) + 16, f"{number} ", False, number, b"%d" % number, 3, (number,)) for number in range(12)]]
@@ -427,6 +427,10 @@ LSNS = Shape("lsns", "Two LSNs, and a text that may be blank.", tuple(
 ))  # fmt: skip
 
 
+def values(kind: st.SearchStrategy[Any], size: int) -> st.SearchStrategy[list[Any]]:
+    return st.lists(kind, min_size=size, max_size=size)
+
+
 @settings(max_examples=150, deadline=None)
 @given(st.data(), st.sampled_from(["text", "csv", "json", "ndjson"]))
 def test_any_columns_are_rendered_as_rows(data: st.DataObject, form: str) -> None:
@@ -434,11 +438,9 @@ def test_any_columns_are_rendered_as_rows(data: st.DataObject, form: str) -> Non
     lsns = st.sampled_from((-1, 0, 5 << 32, (5 << 32) + 0xFFFFFFFF, (6 << 32) + 1, (0xFFFFFFF0 << 32) - (1 << 64)))
     texts = st.sampled_from(("", " ", "a", "a b ", "=1", "\x1b", "\u202e", "a,b", "\udc80", None))
     size = data.draw(st.integers(1, 8))
-    column: list[list[Any]] = [
-        data.draw(st.lists(kind, min_size=size, max_size=size)) for kind in (lsns, texts, lsns, texts)
-    ]
+    column: list[list[Any]] = [data.draw(values(kind, size)) for kind in (lsns, texts, lsns, texts)]
     constant = data.draw(st.sets(st.integers(0, 3)))
-    columns = [[values[0]] * size if at in constant else values for at, values in enumerate(column)]
+    columns: list[list[Any]] = [[one[0]] * size if at in constant else one for at, one in enumerate(column)]
     columns[2] = columns[0] if data.draw(st.booleans()) else columns[2]
     kinds = [(field.name, field.kind) for field in LSNS.fields]
     rows = [[(*kind, value) for kind, value in zip(kinds, row, strict=True)] for row in zip(*columns, strict=True)]

@@ -6,6 +6,8 @@ from dataclasses import replace
 from functools import partial
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from engine.catalog.name_operations import DatabaseOptions
 from engine.db.environment import Environment
@@ -16,8 +18,10 @@ from engine.inspect.common_log import common_log, shared_log
 from engine.inspect.key_ranges import worthwhile_ranges
 from engine.inspect.record_diff import CHANGED, ONLY_FIRST, ONLY_SECOND, SAME, DatabaseDifference, diff_records
 from engine.log.files import list_log_files
+from engine.storage.base import Storage
 from engine.storage.memory import MemoryStorage
 from engine.storage.sorted_pairs import in_byte_order
+from engine.tree.in_node import IN
 from engine.tree.tree import share_before
 from tests.support.environments.workload import SMALL, State, Workload, contents
 
@@ -147,6 +151,95 @@ def test_ranges_of_keys_together_are_the_whole(monkeypatch: pytest.MonkeyPatch, 
             assert other.engine.evictor.budget_bytes == budget
             ranges += len(worthwhile_ranges(other.engine, db, 2, 3)) > 1
     assert ranges > 1
+
+
+Ops = list[tuple[int, bytes | None]]
+changes = st.lists(st.tuples(st.integers(0, 199), st.sampled_from((None, b"", b"one", b"x" * 40))), max_size=8)
+
+
+def copied(storage: Storage) -> MemoryStorage:
+    names = [file.path for file in list_log_files(storage).files]
+    return MemoryStorage({name: storage.open(name).read(0, 1 << 30) for name in names})
+
+
+@pytest.fixture(scope="module")
+def base() -> MemoryStorage:
+    """Two hundred records in two databases, one with duplicates, in nodes of few slots."""
+    env = Environment(MemoryStorage(), SMALL)
+    for name, duplicates in (("plain", False), ("dups", True)):
+        with env.create_database(name, DatabaseOptions(max_entries=4, duplicates=duplicates)) as db:
+            for number in range(0, 200, 1 + duplicates):
+                db.put(b"%03d" % (number // (1 + 2 * duplicates)), b"%d" % number * 5)
+    env.close()
+    return copied(env.engine.storage)
+
+
+def changed(storage: MemoryStorage, rounds: list[tuple[Ops, bool]], ends_in_crash: bool) -> Environment:
+    """A copy after rounds of changes, each with or without a checkpoint; open for reading."""
+    copy = copied(storage)
+    env = Environment(copy, SMALL)
+    for ops, with_checkpoint in rounds:
+        for name in ("plain", "dups"):
+            with env.open_database(name) as db:
+                for number, data in ops:
+                    if data is None:
+                        db.delete(b"%03d" % number)
+                    else:
+                        db.put(b"%03d" % number, data)
+        if with_checkpoint:
+            env.checkpoint(force=True)
+    env.sync()
+    if ends_in_crash:
+        copy = copied(copy)
+    env.close()
+    return Environment(copy, replace(SMALL, read_only=True))
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_skipped_leaves_make_no_difference(base: MemoryStorage, data: st.DataObject) -> None:
+    """Both copies go on, with checkpoints or without; nodes differ on disk, in memory, or not at all."""
+    rounds = st.lists(st.tuples(changes, st.booleans()), max_size=3)
+    common = data.draw(st.sampled_from((base, base, None)))
+    if common is None:
+        before = changed(base, data.draw(rounds), data.draw(st.booleans()))
+        common = copied(before.engine.storage)
+        before.close()
+    one, other = (changed(common, data.draw(rounds), data.draw(st.booleans())) for _ in range(2))
+    stores = one.engine.storage, other.engine.storage
+    files = [list_log_files(storage) for storage in stores]
+    shared = shared_log(common_log(stores[0], files[0], stores[1], files[1]), stores[0], files[0], files[1])
+    assert shared is not None
+    assert shared.is_whole
+    assert diff_records(one, other, 1 << 20, shared=shared) == diff_records(one, other, 1 << 20)
+
+
+def test_the_second_environment_reads_only_leaves_that_differ(base: MemoryStorage) -> None:
+    one, other = changed(base, [], False), changed(base, [([(70, b"new")], False)], True)
+    stores = one.engine.storage, other.engine.storage
+    files = [list_log_files(storage) for storage in stores]
+    shared = shared_log(common_log(stores[0], files[0], stores[1], files[1]), stores[0], files[0], files[1])
+    assert shared is not None
+    assert not diff_records(one, other, 9, shared=shared).is_same
+    for env, is_read in ((one, True), (other, False)):
+        with env.open_database("plain") as db:
+            leaves = leaves_in_memory(db.state.root)
+            assert (leaves > 20) == is_read
+            assert leaves > 0
+
+
+def leaves_in_memory(node: object) -> int:
+    assert isinstance(node, IN)
+    return sum(1 if kid.is_bin else leaves_in_memory(kid) for kid in node.kids if kid is not None)
+
+
+def test_a_file_that_one_log_lacks_ends_skipping(base: MemoryStorage) -> None:
+    files = list_log_files(base)
+    log = common_log(base, files, base, files)
+    for lacking in (files, files._replace(files=files.files[1:])):
+        shared = shared_log(log, base, files, lacking)
+        assert shared is not None
+        assert shared.is_whole == (lacking is files)
 
 
 def log_names(env: Environment) -> list[str]:
