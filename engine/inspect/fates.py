@@ -411,8 +411,10 @@ def _entries_of_key(key: bytes, scan: LogScan) -> _FilePart:
     for item in scan.stretches():
         if isinstance(item, Stretch):
             entries += item.entries
-            # Record entries contain the key unencoded, so a search for its bytes excludes most stretches.
-            positions = item.positions(records if sieve.may_hold(item.data) else names)
+            # LNs contain the key unencoded, so a search for its bytes excludes most stretches and entries.
+            positions = item.positions(names)
+            if sieve.may_hold(item.data):
+                positions = sorted({*positions, *sieve.holding(item.data, item.positions(records))})
             lengths = header_lengths(item.version)
             items += map(item.entry_at, sieve.sieved(item.data, positions, lengths, item.version))
         elif isinstance(item, Damage):

@@ -19,6 +19,7 @@ from engine.format.entry.txn_end import Prepare, TxnEnd
 from engine.format.entry_types import ABORT, COMMIT, COMMON_LNS, TRANSACTIONAL, TXN_ENDS
 from engine.format.fast import packed_ints
 from engine.format.fast.fate_table import FateTable, lsn_of, stored_lsn
+from engine.format.fast.filters import ByteFilter
 from engine.format.fast.header import header_lengths
 from engine.format.fast.loops import keeping
 from engine.format.fast.packed_ints import PackedInts
@@ -115,6 +116,22 @@ def test_the_history_of_a_key_is_that_of_the_records() -> None:
                 assert ended == (whole.fate, *whole[4:6], whole.after_end)
         compared += len(expected)
     assert compared > 40
+
+
+@given(
+    st.lists(st.binary(min_size=1, max_size=3), min_size=1, max_size=5),
+    st.sampled_from((b"a", b"\x00", b"ab", b"")),
+    st.data(),
+)
+def test_lns_that_hold_a_key_are_found_by_its_bytes(bodies: list[bytes], key: bytes, data: st.DataObject) -> None:
+    """Also where the key is everywhere, or lies before the first LN or across two entries."""
+    bodies = [body * data.draw(st.sampled_from((1, 1, 2000))) for body in bodies]
+    positions = [len(b"".join(bodies[:at])) for at in range(len(bodies))]
+    sieve = ByteFilter(txns=None, dbs=None, keys=frozenset((key,)), key_prefixes=())
+    found = sieve.holding(b"".join(bodies), positions[1:])
+    assert found == sorted(set(found))
+    assert {pos for pos, body in zip(positions[1:], bodies[1:], strict=True) if key in body} <= {*found}
+    assert {*found} <= {*positions}
 
 
 def selections(env: Path) -> list[Selection]:

@@ -6,6 +6,7 @@ General twin: ``engine.inspect.selection``, whose matcher makes that decision.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Final
 
 from engine.errors import FormatError
@@ -17,6 +18,8 @@ from engine.format.fast.txn_end import ended_transaction
 from engine.format.header import FLAGS_AT, TYPE_AT
 
 _FEW_KEYS: Final = 4
+# Places of a key in a buffer that are looked at one by one.
+_MOST_PLACES: Final = 1000
 
 
 class ByteFilter:
@@ -46,6 +49,29 @@ class ByteFilter:
     def may_hold(self, data: bytes) -> bool:
         """Whether a buffer may hold matching entries; LNs hold their keys unchanged."""
         return not self._sought or any(key in data for key in self._sought)
+
+    def holding(self, data: bytes, positions: list[int]) -> list[int]:
+        """The positions of LNs that may match, by the places of the keys in the buffer; no entry is examined.
+
+        Arguments:
+            data, positions: the buffer, and the positions of all its LNs, ascending.
+        """
+        if not self._sought:
+            return positions
+        found: dict[int, None] = {}
+        for key in self._sought:
+            at = data.find(key)
+            # An empty key is everywhere, and so may be a short one.
+            for _ in range(_MOST_PLACES if key else 0):
+                if at < 0:
+                    break
+                index = bisect_right(positions, at) - 1
+                if index >= 0:
+                    found[positions[index]] = None
+                at = data.find(key, at + 1)
+            if at >= 0:
+                return positions
+        return sorted(found)
 
     def sieved(self, data: bytes, positions: list[int], lengths: list[int], version: int) -> list[int]:
         """The positions of entries that may match.
