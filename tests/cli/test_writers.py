@@ -180,6 +180,40 @@ def test_dumps_that_are_not_whole(env: Path, tmp_path: Path, text: str, code: in
     assert len(records(env, "orders")) == loaded
 
 
+def test_header_lines_on_the_command_line(env: Path, tmp_path: Path) -> None:
+    """As DbLoad of JE 18.3.20: -c counts with -T and where the header says nothing; -I passes over unknown lines."""
+    plain, dump = tmp_path / "plain", tmp_path / "dump"
+    plain.write_text("k\n1\nk\n2\n")
+    assert run("load", env, plain, "--db", "pairs", "--create", "-T", "-c", "dupsort=1").code == 0
+    assert records(env, "pairs") == [(b"k", b"1"), (b"k", b"2")]
+    assert run("load", env, plain, "--create", "-T", "-c", "dupsort=0", "-c", "Database=named").code == 0
+    assert records(env, "named") == [(b"k", b"2")]
+    dump.write_text(f"{HEADER} k\n 1\n k\n 2\nDATA=END\n")
+    assert run("load", env, dump, "--db", "header", "--create", "-c", "dupsort=1").code == 0
+    assert records(env, "header") == [(b"k", b"2")]
+    dump.write_text(f"{HEADER.replace('dupsort=0', 'keys=1')} k\n 1\n k\n 2\nDATA=END\n")
+    refused = run("load", env, dump, "--db", "silent", "--create", "-c", "dupsort=1")
+    assert (refused.code, "unknown header keyword keys" in refused.err) == (7, True)
+    assert run("load", env, dump, "--db", "silent", "--create", "-c", "dupsort=1", "-I").code == 0
+    assert records(env, "silent") == [(b"k", b"1"), (b"k", b"2")]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("-c", "dupsort"), "no NAME=VALUE"),
+        (("-c", "dupsort=2"), "dupsort cannot be '2'"),
+        (("-c", "keys=1"), "not a header line of a dump"),
+        (("-c", "dupsort=1", "--input-format", "csv"), "go with a JE dump"),
+        (("-I", "--input-format", "csv"), "go with a JE dump"),
+    ],
+)
+def test_header_lines_that_are_refused(env: Path, tmp_path: Path, words: tuple[str, ...], message: str) -> None:
+    (tmp_path / "plain").write_text("k\n1\n")
+    result = run("load", env, tmp_path / "plain", "--db", "orders", *words)
+    assert (result.code, message in result.err) == (2, True), result.err
+
+
 def test_whole_batches_stay_when_a_line_is_bad(env: Path, tmp_path: Path) -> None:
     lines = "".join(f" k{number}\n v\n" for number in range(25))
     (tmp_path / "dump").write_text(f"{HEADER}{lines} bad\\zz\n v\nDATA=END\n")

@@ -29,6 +29,10 @@ def _check(_: Run, /, *, env: str, sources: tuple[str, ...], **options: Any) -> 
             "jetool load /data/env hdfs:///orders --db orders --key id --master spark://head:7077",
         ),
         ("A dump that DbDump or jetool dump made", "jetool load /data/env orders.dump --db orders --create"),
+        (
+            "Pairs of lines into a database with duplicates",
+            "jetool load /data/env a.txt --db a --create -T -c dupsort=1",
+        ),
         ("From standard input, such as the output of jetool dump", "jetool load /data/b --db orders --create"),
         ("CSV from standard input", "jetool load /data/env - --input-format csv --db orders --key id"),
         ("Check a source without changing anything", "jetool load /data/env orders.csv --db orders --key id -n"),

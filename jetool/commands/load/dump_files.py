@@ -62,7 +62,7 @@ def load_dump(run: Run, env: str, sources: tuple[str, ...], options: dict[str, A
         sources: the dump; empty or ``-`` for standard input.
         options: ``name``: the database, None for the one in the dump's header; ``create``: create it if it does not
             exist; ``plain``: no header, keys and data on alternate lines; ``no_overwrite``: reject records with
-            existing keys; ``batch``: records per transaction.
+            existing keys; ``batch``: records per transaction; ``settings``, ``ignore_unknown``: as for ``DumpReader``.
 
     Raises:
         JetoolError: the error states how many records were loaded before it.
@@ -128,7 +128,13 @@ def opened(sources: tuple[str, ...], options: dict[str, Any]) -> Iterator[tuple[
     """
     file = sources[0] if sources else None
     with _lines_of(file) as lines:
-        reader = DumpReader(lines, file or "standard input", plain=options["plain"])
+        reader = DumpReader(
+            lines,
+            file or "standard input",
+            plain=options["plain"],
+            settings=dict(options["settings"]),
+            ignore_unknown=options["ignore_unknown"],
+        )
         name = options["name"] or reader.header.database
         if name is None:
             raise click.UsageError("name the database with --db; the dump does not", click.get_current_context())

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from binascii import unhexlify
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import chain, islice
+from types import MappingProxyType
 from typing import BinaryIO, Final, NamedTuple
 
 from engine.errors import DamageError, UnsupportedError, UsageError
@@ -27,6 +28,15 @@ _BLOCK_BYTES: Final = 4 << 20
 # A dump is large from this number of records, or this number of bytes.
 LARGE_RECORDS: Final = 50_000
 _LARGE_BYTES: Final = 16 << 20
+
+# The header keywords with a fixed set of values; the value of ``database`` is a name.
+_VALUES: Final[dict[str, tuple[str, ...]]] = {
+    "version": ("3",),
+    "type": ("btree",),
+    "format": ("bytevalue", "print"),
+    "dupsort": ("0", "1", "false", "true"),
+}
+KEYWORDS: Final = (*_VALUES, "database")
 
 # Keys, and their data.
 Block = tuple[list[bytes], list[bytes]]
@@ -53,6 +63,8 @@ class DumpReader:
         file: the lines.
         name: the name of the dump in messages.
         plain: whether the input is pairs of text lines without a header.
+        settings: header keywords by name, as if they stood before the header: a line of the header replaces them.
+        ignore_unknown: whether unknown keywords of the header are passed over.
         in_blocks: decode blocks of lines together where possible, which is faster and gives the same.
 
     Attributes:
@@ -60,17 +72,28 @@ class DumpReader:
         line: number of the last line read.
     """
 
-    def __init__(self, file: BinaryIO, name: str, *, plain: bool, in_blocks: bool = True) -> None:
+    def __init__(
+        self,
+        file: BinaryIO,
+        name: str,
+        *,
+        plain: bool,
+        settings: Mapping[str, str] = MappingProxyType({}),
+        ignore_unknown: bool = False,
+        in_blocks: bool = True,
+    ) -> None:
         self._file = file
         self._name = name
         self._plain = plain
+        self._settings = settings
+        self._ignore_unknown = ignore_unknown
         self._in_blocks = in_blocks
         # Lines that were read ahead and not yet decoded.
         self._ahead: deque[list[bytes]] = deque()
         self._block_lines = _FIRST_LINES
         self._ended = False
         self.line = 0
-        self.header = DumpHeader(True, None, None) if plain else self._read_header()
+        self.header = self._header(dict(settings))._replace(printable=True) if plain else self._read_header()
 
     def is_large(self) -> bool:
         """Whether the dump is large; reads ahead as far as necessary to decide."""
@@ -202,21 +225,15 @@ class DumpReader:
                     hint="jetool dump ENV --db NAME makes a dump; --input-format csv and others load other formats",
                 )
             if (keyword.upper(), value.upper()) == ("HEADER", "END"):
-                return self._header(found)
+                return self._header({**self._settings, **found})
             found[keyword.strip().lower()] = value.strip()
         raise self._damage("the header has no end", "nothing was loaded")
 
     def _header(self, found: dict[str, str]) -> DumpHeader:
-        allowed = {
-            "version": ("3",),
-            "type": ("btree",),
-            "format": ("bytevalue", "print"),
-            "dupsort": ("0", "1", "false", "true"),
-        }
         for keyword, value in found.items():
-            if keyword not in allowed and keyword != "database":
+            if keyword not in KEYWORDS and not self._ignore_unknown:
                 raise self._damage(f"unknown header keyword {keyword}", "nothing was loaded")
-            if keyword in allowed and value.lower() not in allowed[keyword]:
+            if not is_allowed(keyword, value):
                 raise self._damage(f"unknown value of {keyword} in the header", "nothing was loaded", value)
         dupsort = found.get("dupsort")
         duplicates = None if dupsort is None else dupsort.lower() in ("1", "true")
@@ -230,6 +247,11 @@ class DumpReader:
             consequence=consequence,
             hint="make the dump again: jetool dump ENV --db NAME",
         )
+
+
+def is_allowed(keyword: str, value: str) -> bool:
+    """Whether a header keyword may have this value; an unknown keyword may have any."""
+    return keyword not in _VALUES or value.lower() in _VALUES[keyword]
 
 
 def require_same_kind(header: DumpHeader, duplicates: bool, name: str) -> None:

@@ -16,14 +16,35 @@ from click.core import ParameterSource
 from engine.errors import StorageError
 from engine.pipeline.load.input import endings
 from jetool.commands.load import pipeline
+from jetool.commands.load.dump_reader import KEYWORDS, is_allowed
 from jetool.frame import params
 from jetool.frame.options import RenamedOption
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _DUMP: Final = b"VERSION="
+
+
 # Options that a load from a dump also has.
-_OF_DUMPS: Final = ("name", "create", "plain", "no_overwrite", "batch")
+class SettingType(click.ParamType[tuple[str, str]]):
+    """A line of a dump's header: ``NAME=VALUE``."""
+
+    name = "NAME=VALUE"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Parse a header line. Raises BadParameter."""
+        if isinstance(value, tuple):
+            return value
+        keyword, equals, found = str(value).partition("=")
+        keyword, found = keyword.strip().lower(), found.strip()
+        if not equals or not keyword:
+            self.fail(f"{value!r} is no NAME=VALUE", param, ctx)
+        if not is_allowed(keyword, found):
+            self.fail(f"{keyword} cannot be {found!r}", param, ctx)
+        return keyword, found
+
+
+_OF_DUMPS: Final = ("name", "create", "plain", "no_overwrite", "batch", "settings", "ignore_unknown")
 _WORDS: Final = {"source_format": "input-format"}
 
 
@@ -120,6 +141,16 @@ _OPTIONS: Final = (
         help="The input has no header: keys and data on alternate lines, as text.",
     ),
     click.option(
+        "-c",
+        "--config",
+        "settings",
+        type=SettingType(),
+        multiple=True,
+        help="A line for the header of a dump, such as dupsort=1; with -T the whole header. What the dump's own header "
+        "says counts.",
+    ),
+    click.option("-I", "--ignore-unknown", is_flag=True, help="Pass over header lines of a dump that are not known."),
+    click.option(
         "--no-overwrite", is_flag=True, help="Reject records whose keys are already in the database (exit 1)."
     ),
     click.option(
@@ -148,7 +179,15 @@ def is_dump(sources: tuple[str, ...], options: dict[str, Any]) -> bool:
     """
     dumps = [path for path in sources if path == "-" or _looks_like_dump(path)]
     if options["source_format"] is not None or (sources and not dumps and not options["plain"]):
+        if options["settings"] or options["ignore_unknown"]:
+            raise click.UsageError("-c and -I go with a JE dump, or with -T", click.get_current_context())
         return False
+    unknown = [name for name, _ in options["settings"] if name not in KEYWORDS]
+    if unknown and not options["ignore_unknown"]:
+        raise click.UsageError(
+            f"-c {unknown[0]}: not a header line of a dump; known are {', '.join(KEYWORDS)}",
+            click.get_current_context(),
+        )
     if len(sources) > 1:
         raise click.UsageError("a JE dump is loaded by itself; name one at a time", click.get_current_context())
     given = click.get_current_context().get_parameter_source
