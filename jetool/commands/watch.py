@@ -185,9 +185,9 @@ def watch(
     before je.freeDisk or je.maxDisk stops it. The cache is taken from JE's own je.stat.csv, which has a row a minute.
     Name both to see both.
 
-    Columns of the screen: used, the part of the log in use by the counters of the last checkpoint; clean, files that the
-    cleaner has to clean; ckpt, age of the last checkpoint; recovery, bytes from firstActive to the end of the log. A
-    column without a value is left out, and so are the less urgent ones of a narrow terminal.
+    Columns of the screen: used, the part of the log in use by the counters of the last checkpoint; clean, files that
+    the cleaner has to clean; ckpt, age of the last checkpoint; recovery, bytes from firstActive to the end of the log.
+    A column without a value is left out, and so are the less urgent ones of a narrow terminal.
 
     Without a terminal, text is a block per sample; other formats are a row per node and sample. With --listen nothing
     is printed in text: the last sample is served over HTTP, to GET /metrics only, and a node that is down is a value
