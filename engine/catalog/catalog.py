@@ -204,7 +204,7 @@ class Catalog:
         return None if content.deleted or record.data is None else content.database
 
 
-def empty_root(*, replicated: bool = False) -> DbTree:
+def empty_root(*, replicated: bool = False, version: int = WRITTEN_VERSION) -> DbTree:
     """The root of a new environment (je-log-format.md 9.6)."""
     plain = DatabaseImpl(
         db_id=0,
@@ -218,11 +218,11 @@ def empty_root(*, replicated: bool = False) -> DbTree:
         duplicate_comparator=b"",
         max_entries=128,
         max_dup_entries=0,
-        created_at_version=WRITTEN_VERSION,
+        created_at_version=version,
         utilization=(),
         triggers=(),
     )
     mapping = plain._replace(flags=0x08 if replicated else 0)
     naming = plain._replace(db_id=NAMING_DB_ID, flags=0x04 if replicated else 0)
     flags = DB_TREE_FLAGS | (1 if replicated else 0)
-    return DbTree(FIRST_LOCAL_DB_ID, NULL_REPLICATED_DB_ID, mapping, naming, flags, WRITTEN_VERSION)
+    return DbTree(FIRST_LOCAL_DB_ID, NULL_REPLICATED_DB_ID, mapping, naming, flags, version)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from engine.db.memory import default_cache_bytes, share_of_heap
 from engine.errors import NotFoundError, UsageError, plural
+from engine.format.versions import NEWEST_VERSION, WRITTEN_VERSION
 from engine.storage.base import Storage
 from engine.tree.comparators import SortKey
 from engine.vlsn.bucket import DEFAULT_LIMITS, BucketLimits
@@ -41,6 +42,7 @@ class EnvironmentConfig:
         read_only: change nothing, lock nothing, create nothing.
         create: make the environment if it does not exist.
         replicated: a newly created environment belongs to a replication group.
+        log_version: of a newly created environment, 17 to 26; an existing log is continued in its own version.
         transactional: operations without a transaction get one of their own.
         file_max_bytes: je.log.fileMax.
         buffer_bytes: je.log.bufferSize.
@@ -109,6 +111,7 @@ class EnvironmentConfig:
     read_only: bool = False
     create: bool = False
     replicated: bool = False
+    log_version: int = WRITTEN_VERSION
     transactional: bool = True
     file_max_bytes: int = 10_000_000
     buffer_bytes: int = 1 << 20
@@ -171,6 +174,15 @@ class EnvironmentConfig:
     before_writing: Callable[[Catalog], None] | None = None
     when_counted: Callable[[UtilizationTracker], None] | None = None
     clock: Callable[[], int] | None = None
+
+    def __post_init__(self) -> None:
+        """UsageError if there is no such log version to create."""
+        if not WRITTEN_VERSION <= self.log_version <= NEWEST_VERSION:
+            raise UsageError(
+                "a new environment cannot have this log version",
+                expected=f"{WRITTEN_VERSION} to {NEWEST_VERSION}",
+                found=str(self.log_version),
+            )
 
     @property
     def cleaner_interval_bytes(self) -> int:

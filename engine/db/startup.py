@@ -252,7 +252,9 @@ def _create(storage: Storage, config: EnvironmentConfig, listener: Listener) -> 
     found = RecoveryResult()
     found.new_environment = True
     ctx = make_context(config, LogAccess(storage, ()))
-    catalog = Catalog(ctx, empty_root(replicated=config.replicated), config.comparators)
+    ctx.log_version = config.log_version
+    root = empty_root(replicated=config.replicated, version=config.log_version)
+    catalog = Catalog(ctx, root, config.comparators)
     parts = EnvironmentParts(config, ctx, catalog, UtilizationTracker(ctx), found, listener)
     parts.attach_writer(make_lsn(0, 0), NULL_LSN, new_file=False, data_directories=0)
     parts.naming.write_root()

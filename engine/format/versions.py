@@ -1,12 +1,12 @@
 """Log versions: the existing versions, the JE release that wrote each of them, and the features that each version
 introduced.
 
-Source: je-log-format.md sections 1 and 15. The version in a file's header applies to all of its
-entries; until v5 each entry also has a version of its own, which counts the changes of its type. This project reads
-versions 1 to 26. The version that it writes depends on the existing log, since JE never
-writes an older version after a newer one: a new environment has version 17, an environment of an earlier version is
-continued in 17, and one of a later version in its own version. No real logs of versions 16 and 18 to 25 were available:
-these are read and written by the rules in JE's sources.
+Source: je-log-format.md sections 1 and 15. The version in a file's header applies to all of its entries; until v5 each
+entry also has a version of its own, which counts the changes of its type. This project reads versions 1 to 26. The
+version that it writes depends on the existing log, since JE never writes an older version after a newer one: a new
+environment has version 17 unless its maker names a later one, an environment of an earlier version is continued in 17,
+and one of a later version in its own version. No real logs of versions 16 and 18 to 25 were available: these are read
+and written by the rules in JE's sources.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NEWEST_VERSION: Final = 26
 # The oldest version that is continued: JE 7.3 and later read no tree node of earlier ones, so nothing could be written
 # that a current JE would open.
 OLDEST_CONTINUED: Final = 3
-# For new environments.
+# For new environments, unless their maker names a later one.
 WRITTEN_VERSION: Final = 17
 
 # First release that wrote the version.

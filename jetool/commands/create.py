@@ -14,7 +14,7 @@ from engine.db.config import PROPERTIES_FILE, EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import NotFoundError, RefusedError, UsageError
 from engine.fields import Bool, Int, Lsn, Text, record
-from engine.format.versions import WRITTEN_VERSION
+from engine.format.versions import JE_RELEASES, NEWEST_VERSION, WRITTEN_VERSION
 from engine.rep.group import check_name, form_group
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
@@ -68,6 +68,7 @@ def _require_parent(run: Run, /, *, env: str, **_: object) -> None:  # noqa: ARG
             "jetool create /data/n1 --replicated --group orders --node n1 --address db1.example.org:5001",
         ),
         ("A page store on Derby's format, with one table", "jetool create /data/pages --store derby --db orders"),
+        ("One that JE 25.3 continues, as in Oracle NoSQL", "jetool create /data/new --db t --log-version 26"),
         ("Small files and nodes, for a drill", "jetool create /tmp/drill --db t --file-max 1000000 --node-max 8"),
     ),
     exits={
@@ -98,6 +99,14 @@ def _require_parent(run: Run, /, *, env: str, **_: object) -> None:  # noqa: ARG
     default=128,
     help="Slots of a node of these databases.  [default: 128]",
 )
+@click.option(
+    "--log-version",
+    type=click.IntRange(WRITTEN_VERSION, NEWEST_VERSION),
+    metavar="N",
+    default=WRITTEN_VERSION,
+    help=f"Version of the log, which its files keep: {WRITTEN_VERSION} for JE 18.3 and later, {NEWEST_VERSION} for JE "
+    f"{JE_RELEASES[NEWEST_VERSION]} and later.  [default: {WRITTEN_VERSION}]",
+)
 @click.option("--replicated", is_flag=True, help="Create the first node of a new replication group.")
 @click.option("--group", metavar="NAME", default="jetool", help="Name of that group.  [default: jetool]")
 @click.option("--node", metavar="NAME", default="node1", help="Name of the node in it.  [default: node1]")
@@ -114,12 +123,13 @@ def create(
     store: str,  # noqa: ARG001 - chooses who serves
     file_max: int | None,
     node_max: int,
+    log_version: int,
     replicated: bool,
     group: str,
     node: str,
     address: tuple[str, int],
 ) -> int:
-    """Create an environment that JE 18.3 and later open.
+    """Create an environment that JE 18.3 and later open, or with --log-version that JE from another release on opens.
 
     The directory is created if needed; an existing one must be empty. With --replicated the environment is a
     replication group of one node: put, load and delete write to it as its master, and others join with jetool node.
@@ -140,7 +150,7 @@ def create(
     if file_max is not None:
         # Write the limit first, because creating the environment reads it.
         _write_properties(storage, file_max)
-    config = EnvironmentConfig(create=True, node_max_entries=node_max, replicated=replicated)
+    config = EnvironmentConfig(create=True, node_max_entries=node_max, replicated=replicated, log_version=log_version)
     with Environment(storage, config, run.listener) as made:
         if replicated:
             # Become master first: creating databases is a write of the group's master.
@@ -149,7 +159,7 @@ def create(
             made.create_database(name, DatabaseOptions(duplicates, prefixing, node_max)).close()
         names = made.database_names()
     run.out.document(
-        CreateResult(environment=env, log_version=WRITTEN_VERSION, dbs=names, end_lsn=made.end_lsn, dry_run=run.dry_run)
+        CreateResult(environment=env, log_version=log_version, dbs=names, end_lsn=made.end_lsn, dry_run=run.dry_run)
     )
     return exits.DONE
 

@@ -52,7 +52,14 @@ def test_create(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [("--db", "a:dups"), ("--db", "a:prefix"), ("--node-max", "8"), ("--replicated",), ("--file-max", "200000000")],
+    [
+        ("--db", "a:dups"),
+        ("--db", "a:prefix"),
+        ("--node-max", "8"),
+        ("--log-version", "26"),
+        ("--replicated",),
+        ("--file-max", "200000000"),
+    ],
 )
 def test_what_a_store_does_not_have(tmp_path: Path, words: tuple[str, ...]) -> None:
     assert run("create", tmp_path / "pages", "--store", "derby", *words).code == 2

@@ -45,6 +45,31 @@ def test_create(tmp_path: Path) -> None:
     assert run("info", path, "--json").json()["closed_cleanly"] is True
 
 
+@pytest.mark.parametrize("more", [(), ("--replicated", "--group", "shop", "--node", "n1")])
+def test_create_in_a_later_version(tmp_path: Path, more: tuple[str, ...]) -> None:
+    """The version stays: in what is put and loaded, and after a crash."""
+    env, crashed = tmp_path / "env", tmp_path / "crashed"
+    made = run("create", env, "--db", "d", "--log-version", "26", *more, "--json")
+    assert made.json()["log_version"] == 26
+    (tmp_path / "rows.csv").write_text("k,v\n" + "".join(f"{number:03d},{number}\n" for number in range(50)))
+    assert run("load", env, tmp_path / "rows.csv", "--db", "d", "--key", "k", "--engine", "local").code == 0
+    assert run("put", env, "late", "1", "--db", "d", "--no-commit").code == 0
+    assert run("crash", env, "--at", "end", "--out", crashed).code == 0
+    for path in (env, crashed):
+        assert run("recover", path).code == 0
+        assert run("verify", path, "--full").code == 0
+        assert len(records(path, "d")) == 50
+        assert [one["version"] for one in run("info", path, "--json").json()["log_versions"]] == [26]
+
+
+@pytest.mark.parametrize("version", ["16", "27"])
+def test_create_refuses_a_version_that_cannot_be_made(tmp_path: Path, version: str) -> None:
+    refused = run("create", tmp_path / "env", "--db", "d", "--log-version", version)
+    assert refused.code == 2
+    assert "17<=x<=26" in refused.err
+    assert not (tmp_path / "env").exists()
+
+
 def test_create_refuses_a_directory_that_holds_something(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     before = state_of(tmp_path)

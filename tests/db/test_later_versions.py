@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from engine.catalog.name_operations import DatabaseOptions
+from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
-from engine.errors import UnsupportedError
+from engine.errors import UnsupportedError, UsageError
 from engine.format.entry.node import SLOT_EMBEDDED, NodeRecord
 from engine.format.entry_types import type_name
 from engine.format.versions import LN_KEY_FIRST
@@ -37,6 +38,29 @@ def test_new_logs_are_of_version_17() -> None:
     storage = MemoryStorage()
     open_env(storage).close()
     assert {entry.version for entry in stored_entries(storage)} == {17}
+
+
+@pytest.mark.parametrize("version", LATER)
+def test_a_new_environment_of_a_later_version(version: int) -> None:
+    """Every entry, the databases of JE itself, and what they say of the version that they were made in."""
+    storage, workload = MemoryStorage(), Workload(version, keys=30)
+    with open_env(storage, log_version=version) as env:
+        workload.start(env)
+        workload.run(env, 40)
+    assert {entry.version for entry in stored_entries(storage)} == {version}
+    found = verify_trees(storage, list_log_files(storage), ("tree", "refs", "data", "space"))
+    assert [finding for finding in found.findings if finding.severity != NOTE] == []
+    with open_env(storage, create=False) as env:
+        assert contents(env) == workload.committed
+        assert env.engine.catalog.initial_log_version == version
+        made = [env.engine.catalog.by_name(name) for name in env.database_names(internal=True)]
+        assert {state.impl.created_at_version for state in made if state is not None} == {version}
+
+
+@pytest.mark.parametrize("version", [16, 27])
+def test_a_version_that_cannot_be_made(version: int) -> None:
+    with pytest.raises(UsageError, match=f"expected 17 to 26, found {version}"):
+        EnvironmentConfig(create=True, log_version=version)
 
 
 @pytest.mark.parametrize("version", LATER)

@@ -29,7 +29,7 @@ from jetool.frame.defaults.only_database import chosen_database
 from jetool.frame.options import Run
 from jetool.frame.record_output import PrintedRecord, completeness, printed
 
-_ONLY_JE: Final = ("node-max", "replicated", "group", "node", "address")
+_ONLY_JE: Final = ("node-max", "log-version", "replicated", "group", "node", "address")
 
 
 def create_store(run: Run, env: str, dbs: tuple[tuple[str, bool, bool], ...], file_max: int | None) -> int:
