@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from engine.contents.base import Fields, Json
-from engine.contents.layouts import document, flag, int32, int64, text
+from engine.contents.layouts import LENGTH_BYTES, document, flag, int32, int64, text
 from engine.errors import FormatError, plural
 
 DORIS_IMAGE: Final = "doris"
@@ -92,7 +92,7 @@ def image_header(head: bytes) -> ImageHeader:
         _version(int32(fields))
         return _numbers(fields, _version(int32(fields)))
     version = _version(first)
-    if fields.left > 4 and head[fields.at + 4 : fields.at + 5] == b"{":
+    if head.startswith(b"{", fields.at + LENGTH_BYTES):
         document(fields)
         form = JSON_IMAGE if head[fields.at : fields.at + 1] == b"{" else BLOCK_IMAGE
         return ImageHeader(form, version, None, fields.at)

@@ -22,6 +22,8 @@ from engine.errors import FormatError
 
 Part: TypeAlias = Callable[[Fields], Json]
 
+# Bytes of the length before a text.
+LENGTH_BYTES: Final = 4
 _DOUBLE: Final = struct.Struct(">d")
 
 
@@ -63,7 +65,7 @@ def text(fields: Fields) -> Json:
 
 def document(fields: Fields) -> Json:
     """A text that is a JSON object or array."""
-    raw = fields.raw(fields.number(4))
+    raw = fields.raw(fields.number(LENGTH_BYTES))
     if raw[:1] not in (b"{", b"["):
         raise FormatError("field of a record", expected="a JSON object or array")
     return parse_json(raw)

@@ -250,7 +250,8 @@ static int take_rare(Lines *call, Fields *from, long flags, Value *values)
         if (flags & (at ? has_expiration : has_abort_expiration)) {
             int64_t number = unpack(from);
             Value *value = &values[at ? EXPIRATION : ABORT_EXPIRATION];
-            if (from->is_bad || !number || !take_calendar(call, expirations, number, value)) {
+            /* The general way leaves 0 and -1 out of a line of text. */
+            if (from->is_bad || !number || number == -1 || !take_calendar(call, expirations, number, value)) {
                 return 0;
             }
         }

@@ -12,6 +12,7 @@ Modules:
 * ``intervals``: the pauses and patience of a node
 * ``member``: a node that follows the master of a group of JE
 * ``master``: the master of a group of JE
+* ``membership``: asks the master of a group to remove, delete or move a member
 * ``outflow``: the next entries that a feeder sends
 * ``peers``: errors of other nodes, and the text form of an address
 * ``records``: reads and writes of records through a running node, which has its environment locked

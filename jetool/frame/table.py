@@ -62,7 +62,9 @@ COMMANDS: Final = (
         "Journals of Doris and StarRocks frontends: list, show, check, compare, stats, plan-skip, truncate",
     ),
     CommandRow("ldap", "Look", "ldap", "LDAP backends of the OpenDJ family: entries as LDIF, consistency of indexes"),
-    CommandRow("group", "Look", "group.command", "The replication group: show its members, reset it to this node"),
+    CommandRow(
+        "group", "Look", "group.command", "The replication group: show, remove, delete or move members, reset it"
+    ),
     CommandRow("watch", "Look", "watch", "Nodes at a glance, refreshed: role, lag, commits, log, cleaner, disk"),
     CommandRow("stream", "Look", "stream.command", "Commits in a running group, transaction by transaction"),
     CommandRow("doctor", "Check", "doctor.command", "What is this, can it start here, what is lost, what to do next"),

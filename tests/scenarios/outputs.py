@@ -129,6 +129,7 @@ FLEET: Final = {
 ELSEWHERE: Final = frozenset(
     {
         *("node run", "node get", "node put", "node delete", "node transfer-master", "stream"),
+        *("group remove", "group delete", "group update-address"),
         *("completion", "help", "schema"),
     }
 )

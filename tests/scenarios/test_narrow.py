@@ -36,10 +36,11 @@ COMPOSED = frozenset(
         *("journal check", "journal show", "ldap export", "ldap check"),
     }
 )
-# They make something new at each call, or need what these environments have not.
+# They make something new at each call, or need what these environments have not; watch has a screen of its own.
 ELSEWHERE = frozenset(
     {
         "group reset",
+        "watch",
         "create",
         "load",
         "salvage",

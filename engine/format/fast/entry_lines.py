@@ -314,7 +314,8 @@ def _rare_values(
     for at, flag in enumerate((HAS_ABORT_EXPIRATION, HAS_EXPIRATION)):
         if flags & flag:
             number, pos = unpack(data, pos)
-            found = _text_of(texts, EXPIRATIONS, number) if number else None
+            # The general way leaves these out of a line of text.
+            found = None if number in (0, -1) else _text_of(texts, EXPIRATIONS, number)
             if found is None:
                 return None
             expires[at] = "".join(found)

@@ -12,25 +12,21 @@ from engine.rep.client.group_state import check_group
 from engine.rep.group import check_name, committed_members
 from engine.rep.peers import address_text
 from engine.rep.reset import reset_group
+from jetool.commands.group.command_group import group
 from jetool.commands.group.live_group import LiveGroupOptions, RunningGroup, show
+from jetool.commands.group.membership import group_delete, group_remove, group_update_address
 from jetool.commands.group.rows import NewGroup, StoredGroup, identity_of, members_of
 from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment, environment_or
 from jetool.frame.environments import READ_EXITS, WRITE_EXITS, config_of, node_address, open_to_read, reading_code
-from jetool.frame.groups import group as command_group
 from jetool.frame.networks import network_of, refuse_tls
 from jetool.frame.options import Run
 from jetool.frame.repairs import repairing
 
+__all__ = ["group", "group_delete", "group_remove", "group_reset", "group_show", "group_update_address"]
+
 RESET: Final = "group reset"
 _TIMEOUT_S: Final = 5.0
-
-group = command_group(
-    "group",
-    help="The replication group of an environment, or a running group.",
-    examples=(("Its members", "jetool group show /data/env"), ("Of one that runs", "jetool group fe1:9010")),
-    place_default="show",
-)
 
 
 def _check_show(
