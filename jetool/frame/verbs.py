@@ -48,6 +48,7 @@ class Verbs(Protocol):
         store: str,
         file_max: int | None,
         node_max: int,
+        log_version: int,
         replicated: bool,
         group: str,
         node: str,
