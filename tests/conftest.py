@@ -26,7 +26,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 os.environ["JETOOL_CACHE"] = ""
 
 # The collector would go through thousands of collected tests again and again: a sixth of the time of a run.
-_GC_THRESHOLDS: Final = (50_000, 20, 50)
+_GC_THRESHOLDS: Final = (5_000, 10, 10)
 gc.disable()
 
 # The same examples in every run, and the machine may be busy: a slow example is no failure. New examples come with
