@@ -52,7 +52,7 @@ class ImageFile(NamedTuple):
         header: its header; None if it has none of a known format.
         checksum: the checksum as it is stored; None without one, or with one per block.
         state: of ``CHECKSUMS``.
-        problem: what is wrong, in words; None for nothing.
+        problem: what is wrong, or why the file cannot be read; None for nothing.
     """
 
     path: str
@@ -65,7 +65,7 @@ class ImageFile(NamedTuple):
 
 
 def read_images(images: Storage) -> tuple[ImageFile, ...]:
-    """The images of a frontend, by id; a file that cannot be read is one with a problem."""
+    """The images of a frontend, by id; a file that cannot be read is unchecked."""
     found = [
         _read(images, directory, number)
         for directory in IMAGE_DIRECTORIES
@@ -77,6 +77,7 @@ def read_images(images: Storage) -> tuple[ImageFile, ...]:
 def _read(images: Storage, directory: str, number: int) -> ImageFile:
     prefix = f"{directory}/" if directory else ""
     path = f"{prefix}image.{number}"
+    state = WRONG
     size, header, checksum, problem = 0, None, None, None
     try:
         with closing(images.open(path)) as file:
@@ -91,8 +92,11 @@ def _read(images: Storage, directory: str, number: int) -> ImageFile:
             elif header.format == JSON_IMAGE:
                 checksum = _stored_checksum(images, f"{prefix}checksum.{number}")
                 _check_whole(file, checksum)
-    except (FormatError, NotFoundError, StorageError, ValueError) as error:
-        state, problem = WRONG, str(error)
+    except StorageError as error:
+        # It may be whole: this process cannot tell.
+        state, problem = UNCHECKED, str(error)
+    except (FormatError, NotFoundError, ValueError) as error:
+        problem = str(error)
     else:
         state = RIGHT if header.format in (BLOCK_IMAGE, JSON_IMAGE) else UNCHECKED
     return ImageFile(

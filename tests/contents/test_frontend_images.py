@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.contents.frontend_images import doris_footer, image_header
-from engine.errors import FormatError
+from engine.errors import FormatError, StorageError
 from engine.journals.images import RIGHT, UNCHECKED, WRONG, ImageFile, read_images
 from engine.journals.metadata import read_metadata
 from engine.storage.disk import DiskStorage
+from jetool.commands.journal.group import problem_of
 from tests.support.environments.frontends import doris_image
 
 BINARY = struct.pack(">iiiqq?", -1, 92, 3, 50, 10_000, True) + b"rest"
@@ -108,10 +110,20 @@ def test_parts_out_of_place(tmp_path: Path) -> None:
     assert (found.state, found.header is not None) == (WRONG, True)
 
 
+def test_an_image_that_cannot_be_read_is_not_called_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(_self: DiskStorage, path: str) -> None:
+        raise StorageError("the file cannot be read", file=path, found="Permission denied")
+
+    monkeypatch.setattr(DiskStorage, "open", denied)
+    found = written(tmp_path, "image.9", BLOCKS)
+    assert found.state == UNCHECKED
+    assert found.problem is not None
+    assert problem_of((found,), 9) is None
+
+
 @given(st.binary(max_size=120))
 def test_any_bytes_are_a_header_or_refused(data: bytes) -> None:
-    for read in (lambda: image_header(data), lambda: doris_footer(data + b"COR1", len(data) + 4)):
-        try:
-            read()
-        except (FormatError, ValueError):
-            continue
+    with suppress(FormatError, ValueError):
+        assert 0 < image_header(data).end <= len(data)
+    with suppress(FormatError, ValueError):
+        assert 0 <= doris_footer(data + b"COR1", len(data) + 4).begin < len(data) + 4

@@ -141,6 +141,12 @@ def _changed(run: Run, asked: Address, name: str, change: Change, timeout: float
             consequence=f"the master needs {before.majority} of them to acknowledge the change",
             hint="start the others first",
         )
+    elif plan.after.running < plan.after.majority:
+        run.messages.warning(
+            f"afterwards {plan.after.running} of {plural(plan.after.electable, 'electable member')} would answer",
+            consequence=f"elections, and commits under the policy simple majority, need {plan.after.majority}",
+            hint="start the others first",
+        )
     if not run.dry_run:
         if not run.yes:
             raise RefusedError(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 from engine.rep.acks import AckPolicy
 from engine.rep.group import committed_members
 from engine.rep.member.node import JoinedNode
+from engine.rep.membership import MembershipChange, Voters, plan_change
 from engine.rep.peers import address_text
+from jetool.commands.group import membership
 from jetool.frame import exits
 from tests.rep.master.leaders import ELECTABLE, PlayedReplica, follower, leading
 from tests.support.harness import assert_valid, run
@@ -113,6 +116,18 @@ def test_an_answer_that_does_not_come() -> None:
         unknown = run(*words)
         assert unknown.code == exits.INCOMPLETE
         assert "whether the member was changed is not known" in unknown.err
+
+
+def test_a_member_without_which_there_is_no_majority(monkeypatch: pytest.MonkeyPatch) -> None:
+    def two_of_three(*arguments: Any) -> MembershipChange:
+        return plan_change(*arguments)._replace(before=Voters(3, 2), after=Voters(2, 1))
+
+    monkeypatch.setattr(membership, "plan_change", two_of_three)
+    with leading(policy=AckPolicy.NONE) as node:
+        follower(node).close()
+        preview = run("group", "remove", address_text(node.config.listen), "--node", "n2", "-n")
+        assert preview.code == 0
+        assert "afterwards 1 of 2 electable members would answer" in preview.err.replace("\n    ", " ")
 
 
 def test_an_address_that_it_has() -> None:
