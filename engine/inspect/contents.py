@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.contents.base import DecodedRecord, Decoder, unknown
 from engine.contents.registry import AUTO, decode, find, recognise
-from engine.db.environment import Environment
 from engine.errors import DamageError, FormatError, NotFoundError
 from engine.format.bytecursor import split_two_part_key
 from engine.format.entry.db_tree import DbTree
@@ -18,6 +17,10 @@ from engine.inspect.database_name import database_name, database_names
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles
 from engine.log.scan import LogScan
+
+if TYPE_CHECKING:
+    # Log samples need no open environment.
+    from engine.db.environment import Environment
 
 # Entries sampled from the last log file, to identify an environment without recovering it.
 _MOST_ENTRIES: Final = 3000

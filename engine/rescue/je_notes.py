@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from engine.catalog.catalog import Catalog
 from engine.cleaner.disk_limits import default_free_disk
 from engine.db.config import read_properties
-from engine.db.parts import EnvironmentParts
 from engine.errors import DamageError, FormatError, JetoolError, StorageError, UsageError, plural
 from engine.format.entry.checkpoint import CkptEnd
 from engine.format.entry.db_tree import DatabaseImpl, DbTree
@@ -33,7 +32,9 @@ from engine.tree.context import TreeContext
 from engine.tree.keys import comparator_name
 from engine.tree.tree import bins, read_ln
 from engine.verify.report import NOTE, Finding, Rule, finding
-from engine.verify.trees import recover_only
+
+if TYPE_CHECKING:
+    from engine.db.parts import EnvironmentParts
 
 PRE_UPGRADE: Final = Rule(
     "JE-OPEN-001",
@@ -127,6 +128,8 @@ def _pre_upgrade(storage: Storage, files: LogFiles, access: LogAccess, start_lsn
 
     # Logs of these versions are rare, so they are recovered in memory to find their databases.
     if not refused:
+        from engine.verify.trees import recover_only
+
         recover_only(storage, files, look)
     if refused:
         entry = refused[0]

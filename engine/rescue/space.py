@@ -10,7 +10,7 @@ the two counts, at least all bytes minus their sum.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.cleaner.file_summary import obsolete_bytes
 from engine.cleaner.tracker import UtilizationTracker
@@ -32,10 +32,12 @@ from engine.log.marker import MARKER as RESTORE_MARKER
 from engine.log.scan import scan_log
 from engine.log.tail import find_end
 from engine.recovery.manager import Recovery
-from engine.rescue.recalculation import Recalculation
 from engine.storage.base import Storage
 from engine.storage.journal import MARKER as REPAIR_MARKER
 from engine.storage.overlay import OverlayStorage
+
+if TYPE_CHECKING:
+    from engine.rescue.recalculation import Recalculation
 
 LIVE: Final = "live"
 CLEANED: Final = "cleaned"

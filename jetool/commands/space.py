@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import click
 
@@ -11,7 +11,6 @@ from engine.db.startup import files_kept
 from engine.errors import plural
 from engine.fields import Choices, Int, Like, Row, SizeBytes, Text, record, shape_of
 from engine.log.files import LOCK_FILE, READERS_BYTE, LogFiles, list_log_files
-from engine.rescue.recalculation import DatabaseSpace, recalculate
 from engine.rescue.repair.access import writer_of
 from engine.rescue.space import OTHER, RESERVED, STATES, SpaceFile, SpaceReport, recounted, survey_space
 from engine.storage.disk import DiskStorage
@@ -23,6 +22,9 @@ from jetool.frame.options import Run
 from jetool.frame.param_types.places import FileRange
 from jetool.output.shape import Style, to_text
 from jetool.output.verdicts import VerdictFields
+
+if TYPE_CHECKING:
+    from engine.rescue.recalculation import DatabaseSpace
 
 _BAR: Final = 20
 
@@ -238,6 +240,8 @@ def _recounted(
     run: Run, env: str, storage: DiskStorage, report: SpaceReport, expired_at: int | None
 ) -> tuple[SpaceReport, tuple[DatabaseSpace, ...]]:
     """The report with figures that are computed from the trees and the log, and totals of the databases."""
+    from engine.rescue.recalculation import recalculate
+
     files = list_log_files(storage)
     found = recalculate(storage, env, files, run.listener, now_ms=expired_at)
     for unknown in found.not_walked:
