@@ -14,6 +14,8 @@ from tests.support.modules import PACKAGES
 MOST = {
     ("--version",): 24,
     ("info", "--quick", "txn-crash"): 90,
+    ("info", "txn-crash"): 160,
+    ("space", "txn-crash"): 205,
     ("get", "txn-crash", "--db", "small", "00"): 215,
     ("verify", "txn-crash"): 228,
     ("vlsn", "range", "ha-rollback"): 224,
