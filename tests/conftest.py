@@ -36,6 +36,12 @@ settings.register_profile("jetool", settings.get_profile("explore"), derandomize
 settings.load_profile("jetool")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than there are cores (``-n auto``): some tests wait for clocks and processes."""
+    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def pytest_collection_finish() -> None:
     """Leave what was collected out of later collections of garbage."""
     gc.freeze()

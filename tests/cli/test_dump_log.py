@@ -38,6 +38,7 @@ from tests.support.children import child
 from tests.support.environments.oracle import Environment, environments
 from tests.support.harness import Result, assert_valid, run
 from tests.support.logs.ndjson import entry_json
+from tests.support.samples import part
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 TXN_CRASH = GOLDEN / "je-17" / "txn-crash"
@@ -79,7 +80,7 @@ def without_nulls(line: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in line.items() if name not in ("db", "txn") or value is not None}
 
 
-@pytest.mark.parametrize("environment", environments())
+@pytest.mark.parametrize("environment", part(environments()))
 def test_every_entry_is_the_one_that_was_held_against_dbprintlog(environment: Environment) -> None:
     result = dump(environment.path / "env", "--format", "ndjson", "--nodes", "slots", "--data", "--jobs", "1")
     found = [plain_names(line) for line in result.lines() if line["rec"] == "entry"]

@@ -27,6 +27,7 @@ from engine.log.files import list_log_files
 from engine.storage.memory import MemoryStorage
 from engine.verify.environment import verify_environment
 from engine.verify.report import NOTE
+from tests.support.samples import part
 
 Content = dict[str, list[tuple[bytes, bytes]]]
 Change = Callable[[Environment, Database], object]
@@ -217,16 +218,16 @@ def check_interruption(name: str, at: int, functions: tuple[str, ...] = ()) -> N
     assert [finding for finding in report.findings if finding.severity != NOTE] == []
 
 
-@pytest.mark.parametrize("part", range(STEPS))
+@pytest.mark.parametrize("step", part(range(STEPS)))
 @pytest.mark.parametrize("name", CHANGES)
-def test_interrupted_at_a_statement(name: str, part: int) -> None:
+def test_interrupted_at_a_statement(name: str, step: int) -> None:
     count, _ = whole(name)
-    check_interruption(name, 1 + part * count // STEPS)
+    check_interruption(name, 1 + step * count // STEPS)
 
 
 @pytest.mark.parametrize("name", ["put", "split", "delete", "transaction", "abort", "rename"])
 def test_interrupted_in_a_critical_function(name: str) -> None:
-    for at in range(1, whole(name, CRITICAL)[0] + 1):
+    for at in part(range(1, whole(name, CRITICAL)[0] + 1)):
         check_interruption(name, at, CRITICAL)
 
 

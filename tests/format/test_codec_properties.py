@@ -20,6 +20,7 @@ from engine.format.entry.ln import LN
 from engine.format.entry.node import NodeRecord, Slot
 from engine.format.entry_types import BY_NUMBER
 from engine.format.fast.txn_end import encode_local_end
+from tests.support.samples import examples
 
 NULL = -1
 LONG = st.one_of(st.integers(-400, 400), st.integers(-(1 << 63), (1 << 63) - 1))
@@ -282,7 +283,7 @@ def versions_of(number: int) -> st.SearchStrategy[int]:
 
 
 @pytest.mark.parametrize("number", BY_NUMBER, ids=[t.name for t in BY_NUMBER.values()])
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(data=st.data())
 def test_what_is_encoded_is_decoded(number: int, data: st.DataObject) -> None:
     version = data.draw(versions_of(number), "version")
@@ -304,7 +305,7 @@ OPEN_ENDED = {1, 2, 31, 32, 33, 34, 35, 36, 40, 41, 42, 3, 4, 9, 10, 11, 43}
 
 
 @pytest.mark.parametrize("number", BY_NUMBER, ids=[t.name for t in BY_NUMBER.values()])
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(data=st.data())
 def test_bodies_are_used_up(number: int, data: st.DataObject) -> None:
     """A body with a byte too many or too few does not decode; where it can, it says something else."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import FormatError
@@ -28,6 +28,7 @@ from tests.format.test_codec_properties import records
 from tests.support.environments.early import NAMES, files_of
 from tests.support.logs.early_logs import OWN_VERSIONS, TYPES, encode_early
 from tests.support.logs.golden_logs import open_bytes
+from tests.support.samples import examples
 
 _JAVA_TEXT = b"\xac\xed\x00\x05t"
 
@@ -99,6 +100,7 @@ def _node(own: int, record: NodeRecord) -> NodeRecord:
 
 
 @pytest.mark.parametrize("number", TYPES)
+@settings(max_examples=examples(100))
 @given(data=st.data())
 def test_what_is_encoded_is_decoded(number: int, data: st.DataObject) -> None:
     own = data.draw(st.sampled_from(sorted({*OWN_VERSIONS.get(number, {1: 0}).values()})))

@@ -8,6 +8,7 @@ from engine.format.entry.markers import ErasedEntry
 from engine.format.entry_types import ERASED
 from engine.format.versions import HIGHEST_TYPE
 from tests.support.logs.golden_logs import check, damages, entries, golden_files, offsets_and_sizes, read
+from tests.support.samples import part
 
 MASKS = (0x01, 0x10, 0x80, 0xFF)
 INVISIBLE = 0x10
@@ -29,7 +30,7 @@ def test_every_flip_is_found_where_it_is(environment: str, version: int, masks: 
     assert not original.damages
     harmless = 0
     for at, size in offsets_and_sizes(file.data, version):
-        for place in range(at, at + size):
+        for place in (*range(at, at + FLAGS_AT + 1), *part(range(at + FLAGS_AT + 1, at + size))):
             for mask in masks:
                 data = bytearray(file.data)
                 data[place] ^= mask

@@ -24,6 +24,7 @@ from tests.recovery.test_progress import Steps
 from tests.recovery.test_small_cache import crashed
 from tests.support.environments.workload import TINY_CACHE, State, contents
 from tests.support.logs.golden_logs import offsets_and_sizes
+from tests.support.samples import part
 
 NOW_MS = 1_800_000_000_000
 
@@ -228,7 +229,7 @@ def test_a_process_that_is_killed_at_any_moment(
     monkeypatch.setattr("engine.log.passes.SHARE_BYTES", 1)
     rng, parent, put = random.Random(seed), os.getpid(), ScratchFile.put
     alone = recovered(MemoryStorage(case[0].contents()), cache_bytes, 0)
-    for moment in sorted(rng.sample(range(60), 8)):
+    for moment in sorted(rng.sample(range(60), len(part(range(8))))):
         left = [moment]
 
         def killed(self: ScratchFile, data: bytes, left: list[int] = left) -> int:
@@ -251,7 +252,7 @@ def test_a_scratch_file_that_is_full_at_any_moment(
     parent, put = os.getpid(), ScratchFile.put
     alone = recovered(MemoryStorage(case[0].contents()), TINY_CACHE, 0)
     refused = 0
-    for moment in (0, 1, 2, 5, 11, 23, 47, 95, 191):
+    for moment in (0, *part((1, 2, 5, 11, 23, 47, 95, 191))):
         left = [moment]
 
         def full(self: ScratchFile, data: bytes, left: list[int] = left) -> int:

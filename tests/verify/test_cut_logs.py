@@ -9,6 +9,7 @@ from engine.format.entry_types import CKPT_END, CKPT_START
 from tests.support import corpus
 from tests.support.logs.golden_logs import entries, read
 from tests.support.logs.log_writer import report
+from tests.support.samples import part
 
 # Closed, by real JE.
 CLOSED = ("je/je-18.3.20/cleaned-closed", "je/je-18.3.20/plain-load", "je/je-25.3.17/plain-load")
@@ -19,7 +20,8 @@ def test_every_place_between_two_entries(name: str) -> None:
     files = {path.name: path.read_bytes() for path in (corpus.path() / name / "env").glob("*.jdb")}
     last = max(files)
     found, told = entries(read(files[last])), 0
-    for number, entry in enumerate(found[1:], 1):
+    for number in part(range(1, len(found))):
+        entry = found[number]
         cut = entry.lsn & 0xFFFFFFFF
         before = [one for one in found[:number] if one.type_number in (CKPT_START, CKPT_END)]
         record = before[-1].record() if before else None

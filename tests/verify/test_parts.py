@@ -12,6 +12,7 @@ import pytest
 from engine.catalog.name_operations import DatabaseOptions
 from engine.db.environment import Environment
 from engine.log.files import list_log_files
+from engine.native import is_native
 from engine.storage.memory import MemoryStorage
 from engine.verify import trees
 from engine.verify.collector import Collector
@@ -59,7 +60,7 @@ def in_shares(files: dict[str, bytes], count: int, jobs: int = 1) -> TreeReport:
     return verify_trees(storage, listed, LEVELS, jobs=jobs, shares=shares)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(8 if is_native() else 4))
 def test_processes_find_what_one_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     shared = []
 

@@ -26,7 +26,6 @@ from engine.format.lsn import file_of, is_null, make_lsn, offset_of
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
 from engine.log.reader import FileReader
-from engine.native import is_native
 from engine.storage.memory import MemoryStorage
 from engine.tree.bin_node import BIN, DELETED
 from engine.tree.database_state import DatabaseState
@@ -35,14 +34,13 @@ from engine.verify.environment import LEVELS, verify_environment
 from engine.verify.report import ERROR, Finding
 from engine.verify.trees import walk_trees
 from tests.support import corpus
+from tests.support.samples import SHARE
 
 PAGE = Path(__file__).resolve().parents[2] / "man" / "jetool-verify.1.extra"
 SECTOR = 512
 # Of every environment: injuries that the default levels are held against, and for each of the others.
 INJURIES = 500
 DEEP = 12
-# Pure code is several times as slow as the native build, which CI tests too, and takes a part of each sample.
-SHARE = 1 if is_native() else 5
 Files = dict[str, bytes]
 
 # Small environments of all releases that nothing is wrong with: closed, crashed, cleaned, replicated, rolled back.
