@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from engine.rescue.messages.bare import BARE
@@ -98,25 +99,38 @@ def _whole_words(piece: str) -> list[str]:
 class _Signs:
     """Signs by a word of their longest piece, so that no line is compared with all of them.
 
-    Use the word that occurs in the fewest signs; among several such words, use the longest.
+    Use the word that occurs in the fewest signs; among several such words, use the longest. Not all languages put
+    spaces between words: signs that are not ASCII are found by a character instead, the one in the fewest signs.
     """
 
     def __init__(self, signs: Iterable[Sign]) -> None:
         self._by_part: dict[str, list[Sign]] = {}
-        self._others: list[Sign] = []
+        self._by_character: dict[str, list[tuple[int, Sign]]] = {}
         ascii_signs: list[Sign] = []
+        others: list[tuple[set[str], Sign]] = []
         for sign in signs:
-            (ascii_signs if "".join(sign.pieces).isascii() else self._others).append(sign)
+            characters = {one for piece in sign.pieces for one in piece if not one.isascii()}
+            if characters:
+                others.append((characters, sign))
+            else:
+                ascii_signs.append(sign)
         words = [_whole_words(max(sign.pieces, key=len)) for sign in ascii_signs]
         counts = Counter(word for some in words for word in some)
         for sign, some in zip(ascii_signs, words, strict=True):
             part = min(some, key=lambda word: (counts[word], -len(word)))
             self._by_part.setdefault(part, []).append(sign)
+        counts = Counter(one for characters, _ in others for one in characters)
+        for number, (characters, sign) in enumerate(others):
+            rarest = min(characters, key=lambda one: (counts[one], one))
+            self._by_character.setdefault(rarest, []).append((number, sign))
 
     def near(self, text: str, parts: Iterable[str]) -> list[Sign]:
         """The signs that a text with these words may contain."""
         near = [one for part in parts for one in self._by_part.get(part, ())]
-        return near if text.isascii() else near + self._others
+        if text.isascii():
+            return near
+        found = [one for character in set(text) for one in self._by_character.get(character, ())]
+        return near + [sign for _, sign in sorted(found, key=itemgetter(0))]
 
 
 _ANYWHERE: Final = _Signs(
