@@ -39,9 +39,10 @@ class DatabaseRow(NamedTuple):
 
 
 def _outputs() -> Outputs:
+    from jetool.commands.derby_table_rows import SqlTableRow
     from jetool.commands.page_store import rows
 
-    return Outputs("table", (DatabaseRow, rows.StoredTable), TableEnd)
+    return Outputs("table", (DatabaseRow, rows.StoredTable, SqlTableRow), TableEnd)
 
 
 @command(

@@ -31,6 +31,13 @@ def _to_read(env: str) -> Storage:
     return with_its_log(DiskStorage(env))
 
 
+def _has_sql(env: str) -> bool:
+    """Whether a database has an SQL catalogue; if not, it is a page store."""
+    from engine.derby.database import DerbyDatabase
+
+    return not DerbyDatabase(_to_read(env)).is_page_store
+
+
 def checkpoint(run: Run, *, env: str, minimize: bool, accept_loss: bool) -> int:
     """Recover if needed, and always take a checkpoint."""
     from jetool.commands.recover.derby import recover_database
@@ -64,6 +71,10 @@ def dbs(run: Run, *, env: str, count: bool, internal: bool, names: tuple[str, ..
     from jetool.commands.page_store.verbs import print_tables
 
     _refuse_history(as_of)
+    if _has_sql(env):
+        from jetool.commands import derby_tables
+
+        return derby_tables.print_tables(run, _to_read(env), names, count=count, internal=internal)
     if internal:
         raise kinds.not_for(kinds.DERBY, "--internal")
     return print_tables(run, env, names, count=count)
@@ -94,6 +105,10 @@ def dump(
     from jetool.frame.record_output import print_dump
 
     _refuse_history(as_of, decode)
+    if _has_sql(env):
+        from jetool.commands import derby_tables
+
+        return derby_tables.dump_tables(run, _to_read(env), name, directory)
     if directory is None:
         with verbs.records(run, env, name, None, None, reverse=False) as (table, records, opened):
             print_dump(run, table, records, duplicates=False, printable=printable, unseen=verbs.unseen(opened))
@@ -104,7 +119,7 @@ def dump(
         def dump_one(run: Run, name: str) -> int:
             return print_dump(run, name, txn.scan(name), duplicates=False, printable=printable, unseen=unseen)
 
-        dump_directory(run, directory, store.tables(), dump_one, unseen)
+        dump_directory(run, directory, store.tables(), dump_one, lambda: unseen)
     return verbs.reading_code(store)
 
 
@@ -191,6 +206,16 @@ def scan(
     from jetool.frame.record_output import end_of_range, note_prefix, print_range
 
     _refuse_history(as_of, decode)
+    if _has_sql(env):
+        from jetool.commands import derby_tables
+
+        if reverse or prefix is not None or first is not None or last is not None:
+            raise UsageError(
+                "a table of an SQL database has no keys",
+                file=env,
+                hint="leave out --from, --to, --prefix and --reverse: rows come in the order of its pages",
+            )
+        return derby_tables.scan_table(run, _to_read(env), name, limit)
     end = end_of_range(last)
     if prefix is not None:
         first, end = prefix, verbs.past_prefix(prefix)

@@ -20,10 +20,16 @@ def _check(_: Run, *, first: bytes | None, last: bytes | None, prefix: bytes | N
         raise UsageError("--prefix does not go with --from or --to", hint="give one or the other")
 
 
+def _outputs() -> Outputs:
+    from jetool.commands.derby_table_rows import LostSqlRows, SqlRowFields
+
+    return Outputs("stream", (PrintedRecord, SqlRowFields, LostSqlRows), ScanSummary)
+
+
 @command(
     "scan",
     check=_check,
-    outputs=lambda: Outputs("stream", (PrintedRecord,), ScanSummary),
+    outputs=_outputs,
     features=("fields", "progress", "keys", "cache", "order"),
     examples=(
         ("The last ten records", "jetool scan /data/env --db orders --reverse --limit 10"),

@@ -16,4 +16,5 @@ Also here:
 * ``index_descriptor``: the descriptor of an index in the catalogue: which columns of the table it is on
 * ``instant``: log instants, Derby's LSN
 * ``log_file``: a log file: its name, its 24-byte header and the envelope of its records
+* ``sql_type``: SQL types of columns, and column values, in the bytes that Derby gives them
 """

@@ -30,10 +30,16 @@ def _check(
         refuse_beside_all(run, name)
 
 
+def _outputs() -> Outputs:
+    from jetool.commands.derby_table_rows import LostSqlRows, SqlRowFields
+
+    return Outputs("stream", (PrintedRecord, SqlRowFields, LostSqlRows), DumpEnd, several=(DumpedFile, DumpedFiles))
+
+
 @command(
     "dump",
     check=_check,
-    outputs=lambda: Outputs("stream", (PrintedRecord,), DumpEnd, several=(DumpedFile, DumpedFiles)),
+    outputs=_outputs,
     formats=("je", "ndjson", "json", "csv"),
     features=("fields", "progress", "keys", "cache", "order"),
     examples=(
@@ -96,7 +102,7 @@ def dump(
 
         names = found.database_names()
         if directory is not None:
-            dump_directory(run, directory, names, dump_one, found.unseen)
+            dump_directory(run, directory, names, dump_one, lambda: found.unseen)
         else:
             dump_one(run, chosen_database(run, env, name, names))
     return reading_code(found)

@@ -51,7 +51,7 @@ def refuse_beside_all(run: Run, name: str | None) -> None:
 
 
 def dump_directory(
-    run: Run, directory: str, names: list[str], dump_one: Callable[[Run, str], int], unseen: str | None
+    run: Run, directory: str, names: list[str], dump_one: Callable[[Run, str], int], unseen: Callable[[], str | None]
 ) -> None:
     """Dump databases into a new directory, and list the files.
 
@@ -59,7 +59,7 @@ def dump_directory(
         directory: a directory that does not exist or is empty.
         names: the databases.
         dump_one: prints one database to the output of the given run; returns the number of records.
-        unseen: the part of the log that was not read, so that records may be missing.
+        unseen: called after the last database: what was not read, so that records may be missing.
 
     Raises:
         RefusedError: the directory is not empty. StorageError: it cannot be written.
@@ -80,13 +80,14 @@ def dump_directory(
         for one in done:
             stream.row(one)
         records = sum(one.records for one in done)
+        reason = unseen()
         stream.end(
             DumpedFiles(
                 directory=directory,
                 databases=len(done),
                 records=records,
-                complete=unseen is None,
-                reason=unseen,
+                complete=reason is None,
+                reason=reason,
             )
         )
 

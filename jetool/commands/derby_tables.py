@@ -1,0 +1,227 @@
+"""``dbs``, ``scan`` and ``dump`` of a Derby database with an SQL catalogue: its tables, read without Derby."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from engine.derby.database import DerbyDatabase
+from engine.derby.sql.heap_rows import LostRows
+from engine.derby.sql.tables import SqlColumn, SqlRow, SqlTable, SqlTables
+from engine.errors import NotFoundError, UsageError, plural
+from engine.fields import ABSENT, Field, Row, Shape, named_row, shape_of
+from jetool.commands.derby_log_ends import note_holder
+from jetool.commands.derby_table_rows import SYSTEM, USER, LostSqlRows, SqlRowFields, SqlTableRow
+from jetool.frame import exits
+from jetool.frame.defaults.only_database import chosen_database
+from jetool.frame.options import Run
+from jetool.frame.record_output import DumpEnd, ScanSummary, completeness
+from jetool.output.shape import Style, to_text
+
+if TYPE_CHECKING:
+    from engine.storage.base import Storage
+
+# Kinds of output by the kind of value, for CSV; all others are text.
+_KINDS: Final = {
+    "TINYINT": "int", "SMALLINT": "int", "INTEGER": "int", "BIGINT": "int", "BOOLEAN": "bool", "REAL": "float",
+    "DOUBLE": "float",
+}  # fmt: skip
+
+
+def print_tables(run: Run, storage: Storage, names: tuple[str, ...], *, count: bool, internal: bool) -> int:
+    """List the tables. NotFoundError if a named table does not exist."""
+    with _open(run, storage) as found:
+        tables = found.tables()
+        wanted = {_named(tables, name, storage.root).full_name for name in names}
+        chosen = [one for one in tables if (one.full_name in wanted if names else internal or not one.is_system)]
+        lost: list[LostRows] = list(found.damages)
+        rows = []
+        for table in chosen:
+            records = None
+            if count:
+                read = list(found.rows(table))
+                bad = [one for one in read if isinstance(one, LostRows)]
+                records, lost = len(read) - len(bad), lost + bad
+            rows.append(_table(found, table, records))
+        reason = _reason(run, storage.root, "the database", found, lost)
+    run.out.table(SqlTableRow, rows, completeness(reason))
+    return exits.FINDINGS if reason else exits.DONE
+
+
+def scan_table(run: Run, storage: Storage, name: str | None, limit: int | None) -> int:
+    """Print rows of a table in the order of its pages."""
+    with _open(run, storage) as found:
+        table = _chosen(run, found, name, storage.root)
+        with_places, lost = found.rows(table), list(found.damages)
+        with run.out.stream(*_shapes(run, table), line=_line) as stream:
+            count = 0
+            for one in with_places:
+                if limit is not None and count >= limit:
+                    break
+                if isinstance(one, LostRows):
+                    lost.append(one)
+                if (row := _output(run, table, one)) is not None:
+                    stream.rows([row])
+                count += isinstance(one, SqlRow)
+            else:
+                limit = None
+            damage = _reason(run, storage.root, table.full_name, found, lost)
+            reason = damage or ("--limit left some out" if limit is not None else None)
+            stream.end(ScanSummary(records=count, complete=reason is None, reason=reason))
+    return exits.FINDINGS if damage else exits.DONE
+
+
+def dump_tables(run: Run, storage: Storage, name: str | None, directory: str | None) -> int:
+    """Print a whole table, or write each table of a user to a file.
+
+    Raises:
+        UsageError: the format is that of DbDump.
+    """
+    from jetool.commands.dump.directory import dump_directory
+
+    if run.out.format == "je":
+        raise UsageError(
+            "a table of an SQL database has no form in the format of DbDump",
+            file=storage.root,
+            hint="--format csv or --format ndjson",
+        )
+    reasons: list[str] = []
+    with _open(run, storage) as found:
+
+        def dump_one(run: Run, name: str) -> int:
+            table = _named(tables, name, storage.root)
+            lost, count = list(found.damages), 0
+            with run.out.stream(*_shapes(run, table)) as stream:
+                for one in found.rows(table):
+                    if isinstance(one, LostRows):
+                        lost.append(one)
+                    if (row := _output(run, table, one)) is not None:
+                        stream.rows([row])
+                    count += isinstance(one, SqlRow)
+                reason = _reason(run, storage.root, table.full_name, found, lost)
+                reasons.extend([reason] if reason else [])
+                end = DumpEnd(db=name, duplicates=False, records=count, complete=reason is None, reason=reason)
+                stream.end(end)
+            return count
+
+        if directory is None:
+            table = _chosen(run, found, name, storage.root)
+            tables = [table]
+            dump_one(run, table.full_name)
+        else:
+            tables = found.tables()
+            users = [one.full_name for one in tables if not one.is_system]
+            dump_directory(run, directory, users, dump_one, lambda: "; ".join(reasons) or None)
+    return exits.FINDINGS if reasons else exits.DONE
+
+
+@contextmanager
+def _open(run: Run, storage: Storage) -> Iterator[SqlTables]:
+    """The tables as recovery leaves them. Warns about what is not visible."""
+    database = DerbyDatabase(storage)
+    note_holder(run, database)
+    with SqlTables(database, run.listener) as found:
+        if found.problem:
+            run.messages.warning(
+                f"recovery stops: {found.problem}",
+                file=storage.root,
+                consequence="the rows are those on disk: committed ones may be missing, uncommitted ones among them",
+                hint=f"jetool verify {storage.root}",
+            )
+        yield found
+
+
+def _reason(run: Run, root: str, what: str, found: SqlTables, lost: list[LostRows]) -> str | None:
+    """Why rows may be missing or wrong; None if they are not. Damage is a warning too."""
+    reasons = []
+    if lost:
+        first = lost[0]
+        place = f"page {first.page}" + ("" if first.record_id is None else f", row {first.record_id}")
+        reasons.append(f"{plural(len(lost), 'place')} of {what} cannot be read, the first is {place}: {first.problem}")
+        run.messages.warning(reasons[0], file=root, consequence="their rows are missing", hint=f"jetool verify {root}")
+    if found.problem:
+        reasons.append(f"recovery stops: {found.problem}")
+    if found.lost_commits:
+        commits = f"{plural(found.lost_commits, 'committed transaction')} after the end of the log: not seen"
+        run.messages.warning(commits, file=root, hint=f"jetool verify {root}")
+        reasons.append(commits)
+    return "; ".join(reasons) or None
+
+
+def _chosen(run: Run, found: SqlTables, name: str | None, root: str) -> SqlTable:
+    tables = found.tables()
+    users = [one.full_name for one in tables if not one.is_system]
+    return _named(tables, chosen_database(run, root, name, users), root)
+
+
+def _named(tables: list[SqlTable], name: str, root: str) -> SqlTable:
+    """The table of a name: with its schema, or alone if only one schema has it; in capitals if it is typed so."""
+    for typed in dict.fromkeys((name, name.upper())):
+        found = [one for one in tables if typed in (one.full_name, one.name)]
+        exact = [one for one in found if one.full_name == typed]
+        if len(exact or found) == 1:
+            return (exact or found)[0]
+        if found:
+            several = ", ".join(one.full_name for one in found)
+            raise UsageError(f"several schemas have a table {name!r}", file=root, found=several)
+    raise NotFoundError(f"no table {name!r}", file=root, hint=f"jetool dbs {root}")
+
+
+def _table(found: SqlTables, table: SqlTable, records: int | None) -> SqlTableRow:
+    return SqlTableRow(
+        name=table.full_name,
+        kind=SYSTEM if table.is_system else USER,
+        container=table.container,
+        pages=found.page_count(table),
+        records=records,
+        columns=[_declaration(one) for one in table.columns],
+    )
+
+
+def _declaration(column: SqlColumn) -> str:
+    if column.kind is None:
+        return column.name
+    return f"{column.name} {column.kind.text}{'' if column.kind.nullable else ' NOT NULL'}"
+
+
+def _shapes(run: Run, table: SqlTable) -> tuple[Shape, ...]:
+    """The shapes of the rows: in CSV each column of the table is a column."""
+    if run.out.format != "csv":
+        return shape_of(SqlRowFields), shape_of(LostSqlRows)
+    fields = [
+        Field(one.name, _KINDS.get(one.kind.name, "text") if one.kind else "text", "", null=True)
+        for one in table.columns
+    ]
+    return (Shape("row", "A row of the table.", tuple(fields)),)
+
+
+def _output(run: Run, table: SqlTable, one: SqlRow | LostRows) -> tuple[str, Row] | None:
+    """What is printed of a row; None if nothing: in CSV every line is a row."""
+    if isinstance(one, LostRows):
+        if run.out.format == "csv":
+            return None
+        return named_row(LostSqlRows(page=one.page, record_id=one.record_id, problem=one.problem))
+    if run.out.format == "csv":
+        (shape,) = _shapes(run, table)
+        return "row", [
+            (field.name, "text" if isinstance(value, str) else field.kind, value)
+            for field, value in zip(shape.fields, one.values, strict=True)
+        ]
+    values = {column.name: value for column, value in zip(table.columns, one.values, strict=True)}
+    row = SqlRowFields(page=one.page, record_id=one.record_id, values=values, problems=one.problems or ABSENT)
+    return named_row(row)
+
+
+def _line(rec: str, row: Row, style: Style) -> str:
+    """A row as ``column=value``; a place that cannot be read as such."""
+    found = {name: value for name, _, value in row}
+    if rec != "row":
+        place = "" if found.get("record_id") is None else f" row {found['record_id']}"
+        return f"BAD page {found['page']}{place}: {found['problem']}"
+    if "values" not in found:
+        return "  ".join(to_text(kind, value, style) for _, kind, value in row)
+    cells = [
+        f"{name}={'-' if value is None else to_text('json', value, style)}" for name, value in found["values"].items()
+    ]
+    return "  ".join(cells)
