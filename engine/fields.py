@@ -203,6 +203,16 @@ def shape_of(of: Shaped) -> Shape:
     return of if isinstance(of, Shape) else _declared(of)
 
 
+def shape_of_columns(rec: str, about: str, columns: Sequence[tuple[str, str]]) -> Shape:
+    """The shape of rows whose columns were read from data, such as a table of SQL; every value may be null.
+
+    Arguments:
+        rec, about: as in ``Shape``.
+        columns: name and kind of each.
+    """
+    return Shape(rec, about, tuple(Field(name=name, kind=kind, help="", null=True) for name, kind in columns))
+
+
 def row_of(value: Any) -> Row:
     """A record as names, kinds and values, without fields that are ``ABSENT``."""
     columns = zip(_columns(cast(Hashable, type(value))), value, strict=True)

@@ -10,6 +10,7 @@ Packages and modules, bottom up:
 * ``page_actions``, ``loggable``: the three verbs of a loggable operation: do, undo, compensate.
 * ``xact_table``, ``recovery``, ``checkpoint``: the passes of recovery and its closing checkpoint.
 * ``database_info``, ``verify``, ``explain``: reports for an operator before recovery is run.
+* ``sql``: the tables of a database with an SQL catalogue, and their rows.
 * ``store``: jetool's own page store on the same files.
 
 Rules are cited by their numbers in derby-behaviour.md (R-DRB-1 to R-DRB-78). The package does not depend on JE: it

@@ -39,8 +39,8 @@ class DatabaseRow(NamedTuple):
 
 
 def _outputs() -> Outputs:
-    from jetool.commands.derby_table_rows import SqlTableRow
     from jetool.commands.page_store import rows
+    from jetool.commands.sql_tables.rows import SqlTableRow
 
     return Outputs("table", (DatabaseRow, rows.StoredTable, SqlTableRow), TableEnd)
 
@@ -68,6 +68,8 @@ def dbs(run: Run, env: str, count: bool, internal: bool, names: tuple[str, ...],
     Recovery runs in memory: the list includes committed work after the last checkpoint, and no uncommitted work.
     Nothing is created or changed; a running environment can be read. Its writer does not wait, and its cleaner deletes
     no log file meanwhile.
+
+    Of a Derby database it lists the tables with their columns and types; --internal adds those of the catalogue.
     """
     with open_to_read(run, env, as_of) as found:
         # The given name may be that of an internal database.

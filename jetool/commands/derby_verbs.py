@@ -72,9 +72,9 @@ def dbs(run: Run, *, env: str, count: bool, internal: bool, names: tuple[str, ..
 
     _refuse_history(as_of)
     if _has_sql(env):
-        from jetool.commands import derby_tables
+        from jetool.commands.sql_tables import verbs as sql_tables
 
-        return derby_tables.print_tables(run, _to_read(env), names, count=count, internal=internal)
+        return sql_tables.print_tables(run, _to_read(env), names, count=count, internal=internal)
     if internal:
         raise kinds.not_for(kinds.DERBY, "--internal")
     return print_tables(run, env, names, count=count)
@@ -106,9 +106,9 @@ def dump(
 
     _refuse_history(as_of, decode)
     if _has_sql(env):
-        from jetool.commands import derby_tables
+        from jetool.commands.sql_tables import verbs as sql_tables
 
-        return derby_tables.dump_tables(run, _to_read(env), name, directory)
+        return sql_tables.dump_tables(run, _to_read(env), name, directory)
     if directory is None:
         with verbs.records(run, env, name, None, None, reverse=False) as (table, records, opened):
             print_dump(run, table, records, duplicates=False, printable=printable, unseen=verbs.unseen(opened))
@@ -207,7 +207,7 @@ def scan(
 
     _refuse_history(as_of, decode)
     if _has_sql(env):
-        from jetool.commands import derby_tables
+        from jetool.commands.sql_tables import verbs as sql_tables
 
         if reverse or prefix is not None or first is not None or last is not None:
             raise UsageError(
@@ -215,7 +215,7 @@ def scan(
                 file=env,
                 hint="leave out --from, --to, --prefix and --reverse: rows come in the order of its pages",
             )
-        return derby_tables.scan_table(run, _to_read(env), name, limit)
+        return sql_tables.scan_table(run, _to_read(env), name, limit)
     end = end_of_range(last)
     if prefix is not None:
         first, end = prefix, verbs.past_prefix(prefix)

@@ -21,7 +21,7 @@ def _check(_: Run, *, first: bytes | None, last: bytes | None, prefix: bytes | N
 
 
 def _outputs() -> Outputs:
-    from jetool.commands.derby_table_rows import LostSqlRows, SqlRowFields
+    from jetool.commands.sql_tables.rows import LostSqlRows, SqlRowFields
 
     return Outputs("stream", (PrintedRecord, SqlRowFields, LostSqlRows), ScanSummary)
 
@@ -42,6 +42,7 @@ def _outputs() -> Outputs:
             "jetool scan /data/env --db users --prefix alice --key-format utf8 --fields key",
         ),
         ("What the records mean to their application", "jetool scan /data/env --db 350001 --decode auto --limit 5"),
+        ("Rows of a table of Derby, without Derby", "jetool scan /data/derbydb --db APP.ORDERS --limit 5"),
     ),
     exits={exits.DONE: "the range was read; it may be empty", **READ_EXITS},
 )
@@ -69,6 +70,8 @@ def scan(
     """Print records in key order: all records, a range of keys, or the keys with a prefix.
 
     The records are those that recovery would leave; recovery runs in memory. Nothing is created or changed.
+
+    The tables of a Derby database have no keys: their rows come in the order of the pages, with the values by column.
     """
     end = end_of_range(last)
     with open_to_read(run, env, as_of) as found:

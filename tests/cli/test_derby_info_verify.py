@@ -380,9 +380,6 @@ JE_ONLY = {
 }
 # These serve page stores of jetool; the tables of other databases are SQL's.
 STORE_ONLY = {
-    "dbs": [],
-    "scan": ["--db", "a"],
-    "dump": ["--db", "a"],
     "get": ["0x00", "--db", "a"],
     "put": ["0x00", "0x00", "--db", "a"],
     "delete": ["0x00", "--db", "a"],
@@ -404,7 +401,7 @@ def test_verbs_that_mean_nothing_for_a_kind_say_so(verb: str, tmp_path: Path) ->
 def test_verbs_of_records_do_not_touch_sql_tables(verb: str, tmp_path: Path) -> None:
     database = extract(FIVE, tmp_path)
     before = state_of(database)
-    result = run(verb, database, *STORE_ONLY[verb], "--json" if verb != "dump" else "--format=json")
+    result = run(verb, database, *STORE_ONLY[verb], "--json")
     assert (result.code, result.out) == (2, b""), result.err
     assert "no page store of jetool" in result.err
     assert state_of(database) == before

@@ -117,7 +117,7 @@ def test_no_cleaner_deletes_files_that_verify_has_listed(tmp_path: Path, monkeyp
         (("dbs",), "engine.db.environment:Environment.database_names"),
         (("journal", "stats"), "jetool.commands.journal.usage:read_usage"),
         (("space",), "engine.db.environment:Environment.close"),
-        (("space", "--recalc"), "jetool.commands.space:recalculate"),
+        (("space", "--recalc"), "engine.rescue.recalculation:recalculate"),
     ],
 )
 def test_readers_keep_files_and_hold_up_no_writer(

@@ -29,8 +29,9 @@ class Watch:
         self._failing = failing
 
     def step(self, name: str, _done: int, _total: int) -> None:
-        """A step of recovery."""
-        self.seen[name] = state()
+        """A step of recovery; the first of each name, since counting what is frozen takes long."""
+        if name not in self.seen:
+            self.seen[name] = state()
         if name == self._failing:
             raise ValueError(name)
 

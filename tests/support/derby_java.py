@@ -30,7 +30,10 @@ PROPERTIES = (
 def classes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     needs("Derby", "JDK")
     target = tmp_path_factory.mktemp("classes")
-    sources = [str(HERE / f"{name}.java") for name in ("DerbyOracle", "DerbyRawStore", "DerbyScript", "DerbyWorkload")]
+    sources = [
+        str(HERE / f"{name}.java")
+        for name in ("DerbyOracle", "DerbyRawStore", "DerbyScript", "DerbyTypes", "DerbyWorkload")
+    ]
     subprocess.run(["javac", "-cp", str(JAR), "-d", str(target), *sources], check=True)
     return target
 

@@ -25,7 +25,8 @@ def sources() -> dict[str, Path]:
 def is_derbys(name: str) -> bool:
     """Whether a module of the command line, by its name or path, serves Derby databases and page stores alone."""
     words = name.removesuffix(".py").replace("/", ".").split(".")
-    return words[0] == "jetool" and ("page_store" in words or "derby" in words[-1].split("_"))
+    of_derby = {"page_store", "sql_tables"} & set(words) or "derby" in words[-1].split("_")
+    return words[0] == "jetool" and bool(of_derby)
 
 
 @cache

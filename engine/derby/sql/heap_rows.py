@@ -2,7 +2,7 @@
 
 A row that does not fit into its page goes on in another one: its header names the page and record id of the next piece,
 whose header has the number of its first field. A value that is longer than a page is a chain: the field holds page and
-record id of its first part, and each part a second field with the next ones (derby-log-format.md 6).
+record id of its first part, and each part a second field with the next ones (derby-log-format.md 13.4).
 
 A page or a piece that cannot be read takes one row, or one page of rows, with it; what was lost is yielded in its
 place, and the rows after it follow.
@@ -29,7 +29,7 @@ _MOST_PIECES: Final = 1012
 LONGEST_VALUE: Final = 64 << 20
 
 
-class HeapRow(NamedTuple):
+class WholeRow(NamedTuple):
     """A row.
 
     Attributes:
@@ -54,7 +54,7 @@ class LostRows(NamedTuple):
     problem: str
 
 
-def heap_rows(cache: PageCache, home: Container) -> Iterator[HeapRow | LostRows]:
+def heap_rows(cache: PageCache, home: Container) -> Iterator[WholeRow | LostRows]:
     """The rows of a heap in the order of pages and slots."""
     for number in range(1, cache.page_count(home)):
         try:
@@ -65,7 +65,7 @@ def heap_rows(cache: PageCache, home: Container) -> Iterator[HeapRow | LostRows]
             continue
         for row in rows:
             try:
-                yield HeapRow(Location(number, row.header.record_id), _values(cache, home, row))
+                yield WholeRow(Location(number, row.header.record_id), _values(cache, home, row))
             except (DamageError, FormatError) as error:
                 yield LostRows(number, row.header.record_id, error.what)
 

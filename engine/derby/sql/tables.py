@@ -27,7 +27,7 @@ from engine.derby.database import DerbyDatabase
 from engine.derby.format.container import ContainerKey
 from engine.derby.format.sql_type import SqlType, SqlValue, decode_text, decode_type, decode_value
 from engine.derby.recovery.manager import RecoveryOptions, recover_locked
-from engine.derby.sql.heap_rows import HeapRow, LostRows, heap_rows
+from engine.derby.sql.heap_rows import LostRows, WholeRow, heap_rows
 from engine.errors import DamageError, FormatError, JetoolError, NotFoundError, RefusedError
 from engine.events import SILENT, Listener
 from engine.storage.overlay import OverlayStorage
@@ -242,7 +242,7 @@ def _column(values: list[bytes | None]) -> tuple[str, SqlColumn] | None:
     return table_id, SqlColumn(number=int.from_bytes(number, "big", signed=True), name=name, kind=kind)
 
 
-def _row(table: SqlTable, found: HeapRow) -> SqlRow:
+def _row(table: SqlTable, found: WholeRow) -> SqlRow:
     values: list[SqlValue | None] = []
     problems: dict[str, str] = {}
     for column in table.columns:

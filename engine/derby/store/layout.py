@@ -35,8 +35,8 @@ def require_store(database: DerbyDatabase) -> None:
             file=database.storage.root,
             expected=f"{STORE_PROPERTY}={_VERSION} in {PROPERTIES}",
             found=database.properties.get(STORE_PROPERTY) or "a database with an SQL catalogue",
-            consequence="its tables can be read and changed by Derby only",
-            hint="use Derby's ij; info, dump-log, verify, recover and checkpoint serve it",
+            consequence="its tables can be changed by Derby only, and have no keys",
+            hint=f"jetool scan {database.storage.root} and jetool dump read them; Derby's ij changes them",
         )
 
 

@@ -31,7 +31,7 @@ def _check(
 
 
 def _outputs() -> Outputs:
-    from jetool.commands.derby_table_rows import LostSqlRows, SqlRowFields
+    from jetool.commands.sql_tables.rows import LostSqlRows, SqlRowFields
 
     return Outputs("stream", (PrintedRecord, SqlRowFields, LostSqlRows), DumpEnd, several=(DumpedFile, DumpedFiles))
 
@@ -50,6 +50,7 @@ def _outputs() -> Outputs:
         ("Every database, one file each", "jetool dump /data/env --all /backup/dumps"),
         ("Into another environment", "jetool dump /data/env --db orders | jetool load /data/new --db orders --create"),
         ("Readable lines for a script", "jetool dump /data/env --db orders --format ndjson --key-format utf8"),
+        ("Every table of a Derby database, also of a damaged one", "jetool dump /data/derbydb --all /out --format csv"),
     ),
     exits={
         exits.DONE: "the whole database was written",
@@ -84,6 +85,9 @@ def dump(
     With --all each database becomes a file DIR/NAME.dump (.ndjson, .json, .csv), and the files are listed. In a file
     name, bytes other than letters, digits, dots, dashes and underscores are written as %xx. DIR appears when it is
     complete; nothing is overwritten.
+
+    Of a Derby database it prints tables, with --format csv, ndjson or json: the values by column, bytes in hex. Pages
+    that cannot be read are named, and the rows of all others are printed.
     """
     with open_to_read(run, env, as_of) as found:
         decoding = decoding_for(run, found, decode)

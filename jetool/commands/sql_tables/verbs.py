@@ -1,4 +1,4 @@
-"""``dbs``, ``scan`` and ``dump`` of a Derby database with an SQL catalogue: its tables, read without Derby."""
+"""``dbs``, ``scan`` and ``dump`` of the tables of a Derby database, read without Derby."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from engine.derby.database import DerbyDatabase
 from engine.derby.sql.heap_rows import LostRows
 from engine.derby.sql.tables import SqlColumn, SqlRow, SqlTable, SqlTables
 from engine.errors import NotFoundError, UsageError, plural
-from engine.fields import ABSENT, Field, Row, Shape, named_row, shape_of
+from engine.fields import ABSENT, Row, Shape, named_row, shape_of, shape_of_columns
 from jetool.commands.derby_log_ends import note_holder
-from jetool.commands.derby_table_rows import SYSTEM, USER, LostSqlRows, SqlRowFields, SqlTableRow
+from jetool.commands.sql_tables.rows import SYSTEM, USER, LostSqlRows, SqlRowFields, SqlTableRow
 from jetool.frame import exits
 from jetool.frame.defaults.only_database import chosen_database
 from jetool.frame.options import Run
@@ -22,11 +22,15 @@ from jetool.output.shape import Style, to_text
 if TYPE_CHECKING:
     from engine.storage.base import Storage
 
-# Kinds of output by the kind of value, for CSV; all others are text.
+# Kinds of columns in CSV by the name of the SQL type; the others are text.
 _KINDS: Final = {
-    "TINYINT": "int", "SMALLINT": "int", "INTEGER": "int", "BIGINT": "int", "BOOLEAN": "bool", "REAL": "float",
+    "SMALLINT": "int",
+    "INTEGER": "int",
+    "BIGINT": "int",
+    "BOOLEAN": "bool",
+    "REAL": "float",
     "DOUBLE": "float",
-}  # fmt: skip
+}
 
 
 def print_tables(run: Run, storage: Storage, names: tuple[str, ...], *, count: bool, internal: bool) -> int:
@@ -189,11 +193,9 @@ def _shapes(run: Run, table: SqlTable) -> tuple[Shape, ...]:
     """The shapes of the rows: in CSV each column of the table is a column."""
     if run.out.format != "csv":
         return shape_of(SqlRowFields), shape_of(LostSqlRows)
-    fields = [
-        Field(one.name, _KINDS.get(one.kind.name, "text") if one.kind else "text", "", null=True)
-        for one in table.columns
-    ]
-    return (Shape("row", "A row of the table.", tuple(fields)),)
+    kinds = [_KINDS.get(one.kind.name, "text") if one.kind else "text" for one in table.columns]
+    names = [one.name for one in table.columns]
+    return (shape_of_columns("row", "A row of the table.", list(zip(names, kinds, strict=True))),)
 
 
 def _output(run: Run, table: SqlTable, one: SqlRow | LostRows) -> tuple[str, Row] | None:
