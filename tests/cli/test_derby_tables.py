@@ -137,6 +137,30 @@ def test_damage_is_said_and_the_other_rows_follow(tmp_path: Path) -> None:
     assert state_of(database) == before
 
 
+def test_a_container_without_a_file_and_a_value_of_another_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = extract("clean-shutdown", tmp_path)
+    (table,) = run("dbs", database, "--db", "BIG", "--json").json()["records"]
+    (database / "seg0" / f"c{table['container']:x}.dat").unlink()
+    result = run("dbs", database, "--count", "--json")
+    assert result.code == exits.FINDINGS
+    assert {row["name"]: row["records"] for row in result.json()["records"]} == {"APP.ACCT": 110, "APP.BIG": 0}
+    tables = SqlTables.tables
+
+    def retyped(self: SqlTables) -> object:
+        found = next(one for one in tables(self) if one.name == "ACCT")
+        number, name, balance = found.columns
+        return [found._replace(columns=(number, name._replace(kind=number.kind), balance))]
+
+    monkeypatch.setattr(SqlTables, "tables", retyped)
+    result = run("scan", database, "--format", "ndjson")
+    assert result.code == exits.FINDINGS
+    assert_valid("scan", result.out, "ndjson")
+    assert "another length" in result.lines()[0]["problems"]["NAME"]
+    assert result.lines()[-1]["reason"] == "110 values of APP.ACCT not of the column's type"
+
+
 def test_where_recovery_stops_it_is_said(tmp_path: Path) -> None:
     database = extract(MIXED, tmp_path)
     for path in (database / "log").glob("log1*"):

@@ -162,11 +162,14 @@ class SqlTables:
     def rows(self, table: SqlTable) -> Iterator[SqlRow | LostRows]:
         """The rows of a table in the order of its pages, and what could not be read, in its place.
 
-        Raises:
-            DamageError: the container of the table has no readable header.
-            NotFoundError: it has no file.
+        Page 0 stands for the container itself, if it has no file or no readable header.
         """
-        for found in heap_rows(self._cache, self._home(table.container)):
+        try:
+            home = self._home(table.container)
+        except (DamageError, NotFoundError) as error:
+            yield LostRows(0, None, error.what)
+            return
+        for found in heap_rows(self._cache, home):
             yield found if isinstance(found, LostRows) else _row(table, found)
 
     def page_count(self, table: SqlTable) -> int:

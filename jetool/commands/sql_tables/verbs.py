@@ -33,22 +33,64 @@ _KINDS: Final = {
 }
 
 
+class _Tally:
+    """What was read of a table, or of several: rows, places without rows, and values of another type."""
+
+    def __init__(self, found: SqlTables) -> None:
+        self._found = found
+        self.rows = self._odd = 0
+        self._lost = 0
+        self._first: LostRows | None = None
+        for one in found.damages:
+            self.add(one)
+
+    def add(self, one: SqlRow | LostRows) -> None:
+        if isinstance(one, LostRows):
+            self._lost += 1
+            self._first = self._first or one
+        else:
+            self.rows += 1
+            self._odd += len(one.problems)
+
+    def reason(self, run: Run, root: str, what: str) -> str | None:
+        """Why rows may be missing or wrong; None if they are not. Damage is a warning too."""
+        reasons = []
+        if self._first is not None:
+            first = self._first
+            place = f"page {first.page}" + ("" if first.record_id is None else f", row {first.record_id}")
+            lost = f"{plural(self._lost, 'place')} of {what} cannot be read, the first is {place}: {first.problem}"
+            self._warn(run, root, lost, "the rows there are missing")
+            reasons.append(lost)
+        if self._odd:
+            odd = f"{plural(self._odd, 'value')} of {what} not of the column's type"
+            self._warn(run, root, odd, "shown in hex")
+            reasons.append(odd)
+        if self._found.problem:
+            reasons.append(f"recovery stops: {self._found.problem}")
+        if self._found.lost_commits:
+            commits = f"{plural(self._found.lost_commits, 'committed transaction')} after the end of the log: not seen"
+            self._warn(run, root, commits, None)
+            reasons.append(commits)
+        return "; ".join(reasons) or None
+
+    @staticmethod
+    def _warn(run: Run, root: str, what: str, consequence: str | None) -> None:
+        run.messages.warning(what, file=root, consequence=consequence, hint=f"jetool verify {root}")
+
+
 def print_tables(run: Run, storage: Storage, names: tuple[str, ...], *, count: bool, internal: bool) -> int:
     """List the tables. NotFoundError if a named table does not exist."""
     with _open(run, storage) as found:
         tables = found.tables()
         wanted = {_named(tables, name, storage.root).full_name for name in names}
         chosen = [one for one in tables if (one.full_name in wanted if names else internal or not one.is_system)]
-        lost: list[LostRows] = list(found.damages)
-        rows = []
+        tally, rows = _Tally(found), []
         for table in chosen:
-            records = None
-            if count:
-                read = list(found.rows(table))
-                bad = [one for one in read if isinstance(one, LostRows)]
-                records, lost = len(read) - len(bad), lost + bad
-            rows.append(_table(found, table, records))
-        reason = _reason(run, storage.root, "the database", found, lost)
+            before = tally.rows
+            for one in found.rows(table) if count else ():
+                tally.add(one)
+            rows.append(_table(found, table, tally.rows - before if count else None))
+        reason = tally.reason(run, storage.root, "the database")
     run.out.table(SqlTableRow, rows, completeness(reason))
     return exits.FINDINGS if reason else exits.DONE
 
@@ -57,22 +99,17 @@ def scan_table(run: Run, storage: Storage, name: str | None, limit: int | None) 
     """Print rows of a table in the order of its pages."""
     with _open(run, storage) as found:
         table = _chosen(run, found, name, storage.root)
-        with_places, lost = found.rows(table), list(found.damages)
+        tally, left_out = _Tally(found), None
         with run.out.stream(*_shapes(run, table), line=_line) as stream:
-            count = 0
-            for one in with_places:
-                if limit is not None and count >= limit:
+            for one in found.rows(table):
+                if limit is not None and tally.rows >= limit:
+                    left_out = "--limit left some out"
                     break
-                if isinstance(one, LostRows):
-                    lost.append(one)
-                if (row := _output(run, table, one)) is not None:
-                    stream.rows([row])
-                count += isinstance(one, SqlRow)
-            else:
-                limit = None
-            damage = _reason(run, storage.root, table.full_name, found, lost)
-            reason = damage or ("--limit left some out" if limit is not None else None)
-            stream.end(ScanSummary(records=count, complete=reason is None, reason=reason))
+                tally.add(one)
+                stream.rows(_output(run, table, one))
+            damage = tally.reason(run, storage.root, table.full_name)
+            reason = damage or left_out
+            stream.end(ScanSummary(records=tally.rows, complete=reason is None, reason=reason))
     return exits.FINDINGS if damage else exits.DONE
 
 
@@ -95,19 +132,16 @@ def dump_tables(run: Run, storage: Storage, name: str | None, directory: str | N
 
         def dump_one(run: Run, name: str) -> int:
             table = _named(tables, name, storage.root)
-            lost, count = list(found.damages), 0
+            tally = _Tally(found)
             with run.out.stream(*_shapes(run, table)) as stream:
                 for one in found.rows(table):
-                    if isinstance(one, LostRows):
-                        lost.append(one)
-                    if (row := _output(run, table, one)) is not None:
-                        stream.rows([row])
-                    count += isinstance(one, SqlRow)
-                reason = _reason(run, storage.root, table.full_name, found, lost)
+                    tally.add(one)
+                    stream.rows(_output(run, table, one))
+                reason = tally.reason(run, storage.root, table.full_name)
                 reasons.extend([reason] if reason else [])
-                end = DumpEnd(db=name, duplicates=False, records=count, complete=reason is None, reason=reason)
+                end = DumpEnd(db=name, duplicates=False, records=tally.rows, complete=reason is None, reason=reason)
                 stream.end(end)
-            return count
+            return tally.rows
 
         if directory is None:
             table = _chosen(run, found, name, storage.root)
@@ -134,23 +168,6 @@ def _open(run: Run, storage: Storage) -> Iterator[SqlTables]:
                 hint=f"jetool verify {storage.root}",
             )
         yield found
-
-
-def _reason(run: Run, root: str, what: str, found: SqlTables, lost: list[LostRows]) -> str | None:
-    """Why rows may be missing or wrong; None if they are not. Damage is a warning too."""
-    reasons = []
-    if lost:
-        first = lost[0]
-        place = f"page {first.page}" + ("" if first.record_id is None else f", row {first.record_id}")
-        reasons.append(f"{plural(len(lost), 'place')} of {what} cannot be read, the first is {place}: {first.problem}")
-        run.messages.warning(reasons[0], file=root, consequence="their rows are missing", hint=f"jetool verify {root}")
-    if found.problem:
-        reasons.append(f"recovery stops: {found.problem}")
-    if found.lost_commits:
-        commits = f"{plural(found.lost_commits, 'committed transaction')} after the end of the log: not seen"
-        run.messages.warning(commits, file=root, hint=f"jetool verify {root}")
-        reasons.append(commits)
-    return "; ".join(reasons) or None
 
 
 def _chosen(run: Run, found: SqlTables, name: str | None, root: str) -> SqlTable:
@@ -198,21 +215,27 @@ def _shapes(run: Run, table: SqlTable) -> tuple[Shape, ...]:
     return (shape_of_columns("row", "A row of the table.", list(zip(names, kinds, strict=True))),)
 
 
-def _output(run: Run, table: SqlTable, one: SqlRow | LostRows) -> tuple[str, Row] | None:
-    """What is printed of a row; None if nothing: in CSV every line is a row."""
+def _output(run: Run, table: SqlTable, one: SqlRow | LostRows) -> list[tuple[str, Row]]:
+    """What is printed of a row; in CSV, where every line is a row, nothing of a place without rows."""
+    is_csv = run.out.format == "csv"
     if isinstance(one, LostRows):
-        if run.out.format == "csv":
-            return None
-        return named_row(LostSqlRows(page=one.page, record_id=one.record_id, problem=one.problem))
-    if run.out.format == "csv":
+        bad = LostSqlRows(page=one.page, record_id=one.record_id, problem=one.problem)
+        return [] if is_csv else [named_row(bad)]
+    if is_csv:
         (shape,) = _shapes(run, table)
-        return "row", [
-            (field.name, "text" if isinstance(value, str) else field.kind, value)
-            for field, value in zip(shape.fields, one.values, strict=True)
+        return [
+            (
+                "row",
+                [
+                    (field.name, "text" if isinstance(value, str) else field.kind, value)
+                    for field, value in zip(shape.fields, one.values, strict=True)
+                ],
+            )
         ]
     values = {column.name: value for column, value in zip(table.columns, one.values, strict=True)}
-    row = SqlRowFields(page=one.page, record_id=one.record_id, values=values, problems=one.problems or ABSENT)
-    return named_row(row)
+    return [
+        named_row(SqlRowFields(page=one.page, record_id=one.record_id, values=values, problems=one.problems or ABSENT))
+    ]
 
 
 def _line(rec: str, row: Row, style: Style) -> str:
