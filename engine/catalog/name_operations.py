@@ -89,6 +89,11 @@ class NamingOperations:
         self.root_lsn = root_lsn
         self.removed: Callable[[DatabaseState], None] | None = None
 
+    @property
+    def log_version(self) -> int:
+        """The log version of new entries."""
+        return self._ctx.log_version
+
     def create(self, name: str, options: DatabaseOptions, txn: Txn, *, internal: bool = False) -> DatabaseState:
         """Make a database.
 

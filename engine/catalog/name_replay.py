@@ -27,7 +27,6 @@ from engine.format.entry.db_tree import DB_NOT_REPLICATED, DB_REPLICATED, TEMPOR
 from engine.format.entry.ln import LN
 from engine.format.entry.ln_content import OPERATIONS, DatabaseConfig, NameLN, NameOperation
 from engine.format.lsn import NULL_LSN
-from engine.format.versions import WRITTEN_VERSION
 from engine.format.vlsn import NULL_VLSN
 from engine.tree.database_state import DatabaseState
 from engine.txn.payload import NAME, Payload
@@ -113,7 +112,7 @@ def _named(naming: NamingOperations, name: str, content: NameLN, tail: NameOpera
     if naming.names_of(content.db_id):
         return None
     if tail.operation == _CREATE and tail.config is not None:
-        return naming.make_state(_impl(content.db_id, name, tail.config))
+        return naming.make_state(_impl(content.db_id, name, tail.config, naming.log_version))
     old = naming.catalog.by_id(tail.truncated_db_id or 0) if tail.operation == _TRUNCATE else None
     return None if old is None else naming.make_state(naming.emptied(old, content.db_id, name))
 
@@ -165,7 +164,7 @@ def _checked(name: str, db_id: int, config: DatabaseConfig) -> DatabaseConfig:
     return config
 
 
-def _impl(db_id: int, name: str, config: DatabaseConfig) -> DatabaseImpl:
+def _impl(db_id: int, name: str, config: DatabaseConfig, log_version: int) -> DatabaseImpl:
     """The state of a new database; raises the errors of ``_checked``."""
     _checked(name, db_id, config)
     return DatabaseImpl(
@@ -180,7 +179,7 @@ def _impl(db_id: int, name: str, config: DatabaseConfig) -> DatabaseImpl:
         duplicate_comparator=config.duplicate_comparator or b"",
         max_entries=config.max_entries,
         max_dup_entries=0,
-        created_at_version=WRITTEN_VERSION,
+        created_at_version=log_version,
         utilization=(),
         triggers=config.triggers,
     )

@@ -196,13 +196,14 @@ class Engine:
         replicated = not self._on_its_own and self.replicated
         return self.txns.begin(isolation=isolation, durability=durability, replicated=replicated)
 
-    def lead(self, gate: CommitGate) -> None:
+    def lead(self, gate: CommitGate, term: int = 0) -> None:
         """Become the master of the replication group: from now on transactions are replicated.
 
         Transactions of an earlier master that recovery left open are aborted, as part of the stream.
 
         Arguments:
             gate: called before and after every replicated commit.
+            term: when its term began, milliseconds since 1970; 0: now.
 
         Raises:
             RefusedError: the environment is not replicated, is read-only, or has no VLSN index.
@@ -217,7 +218,7 @@ class Engine:
                 file=self.home,
                 consequence="records cannot be written here without losing them",
             )
-        self.txns.gate, self.txns.master_term = gate, self.now_ms()
+        self.txns.gate, self.txns.master_term = gate, term or self.now_ms()
         # The Aborts are part of the stream, so that replicas end these transactions as well.
         for txn in [txn for txn in self.open_transactions() if txn.id < 0]:
             txn.vlsn, txn.end = NEXT_VLSN, None

@@ -291,6 +291,11 @@ def type_name(number: int) -> str:
     return f"type {number}" if entry_type is None else entry_type.name
 
 
+def plain_type(number: int) -> int:
+    """The type of the same operation without a before-image, for log versions that have no before-images."""
+    return {UPD_IMAGE: UPD_LN_TX, DEL_IMAGE: DEL_LN_TX}.get(number, number)
+
+
 def is_valid_type(number: int, version: int) -> bool:
     """Whether a file of the log version may hold the type; an invalid type ends the log (R-LOG-31)."""
     return 1 <= number <= HIGHEST_TYPE.get(version, 0)

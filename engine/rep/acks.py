@@ -13,7 +13,10 @@ ALL                and on every electable member
 * Once logged, a commit is not undone. If the acknowledgements do not arrive in time, the caller gets an error: it is
   unknown whether the commit would survive the loss of the master.
 * The DTVLSN is the highest VLSN that a majority has acknowledged; each Commit carries it, and syncup on another node
-  reads from it which commits were durable (R-SYNC-5).
+  reads from it which commits were durable (R-SYNC-5). A node that reports up to where it has synced its log, as JE 24.1
+  and later do, counts with that position.
+* Since log version 22 the DTVLSN rises only when a majority has an entry of this master: elections prefer the later
+  term, so until then entries of earlier masters may still be lost.
 
 Example, three members, SIMPLE_MAJORITY: one acknowledgement is needed. Replicas have acknowledged 40 and 37: with the
 master that is a majority at 40, so the DTVLSN is 40.
@@ -63,13 +66,16 @@ class GroupGate:
         policy: for all commits.
         timeout_s: longest wait for replicas, and again for acknowledgements.
         durable: the DTVLSN in the log; it never falls below this.
+        inherited: the last VLSN of earlier masters, which a majority has to pass before the DTVLSN rises.
 
     Attributes:
         timeout_s: may be changed at any time; it holds for waits that begin later.
         electable: number of electable members, this node included.
     """
 
-    def __init__(self, index: VLSNIndex, node_id: int, policy: AckPolicy, timeout_s: float, durable: int) -> None:
+    def __init__(
+        self, index: VLSNIndex, node_id: int, policy: AckPolicy, timeout_s: float, durable: int, inherited: int = 0
+    ) -> None:
         self._index = index
         self._node_id = node_id
         self._policy = policy
@@ -77,9 +83,12 @@ class GroupGate:
         self.timeout_s = timeout_s
         self._changed = threading.Condition()
         self._durable = durable
+        self._inherited = inherited
         self._acked: dict[str, int] = {}
         # By replica, the VLSN that it has reported without a request; entries up to it may not be on its disk.
         self._reached: dict[str, int] = {}
+        # By replica, the VLSN up to which it has reported its log to be synced.
+        self._synced: dict[str, int] = {}
         self._awaited: set[int] = set()
         self._connected: set[str] = set()
         self._closed: str | None = None
@@ -116,11 +125,18 @@ class GroupGate:
             if vlsn <= self._index.latest_allocated and vlsn > self._reached.get(node, NULL_VLSN):
                 self._reached[node] = vlsn
 
+    def synced(self, node: str, vlsn: int) -> None:
+        """A replica reports up to which VLSN its log is on disk; for the DTVLSN nothing else of it counts then."""
+        with self._changed:
+            if vlsn <= self._index.latest_allocated:
+                self._synced[node] = max(vlsn, self._synced.get(node, NULL_VLSN))
+
     def forget(self, node: str) -> None:
         """A replica rolls back or starts over: entries that it had acknowledged may be lost."""
         with self._changed:
             self._acked.pop(node, None)
             self._reached.pop(node, None)
+            self._synced.pop(node, None)
 
     def hold(self, timeout_s: float) -> None:
         """Block new commits during a transfer of mastership, and wait for commits that have begun.
@@ -195,10 +211,15 @@ class GroupGate:
             return self._index.range.last
         with self._changed:
             acked = sorted(
-                (max(vlsn, self._reached.get(node, NULL_VLSN)) for node, vlsn in self._acked.items()), reverse=True
+                (
+                    self._synced.get(node, max(vlsn, self._reached.get(node, NULL_VLSN)))
+                    for node, vlsn in self._acked.items()
+                ),
+                reverse=True,
             )
         # The master has all VLSNs, so the needed-th highest acknowledgement completes a majority.
-        return max(acked[needed - 1], least) if len(acked) >= needed else least
+        found = acked[needed - 1] if len(acked) >= needed else NULL_VLSN
+        return max(found, least) if found > self._inherited else least
 
     def committing(self) -> None:
         """Wait until enough replicas are connected.

@@ -37,6 +37,7 @@ from engine.format.entry.group_db import (
 from engine.format.entry.ln import LN
 from engine.format.lsn import NULL_LSN
 from engine.format.tuples import parse_string_key, string_key
+from engine.format.versions import JE_RELEASES
 from engine.format.vlsn import NULL_VLSN
 from engine.tree.tree import bins, slot_data
 from engine.txn.txn import Txn
@@ -45,8 +46,9 @@ DATABASE_NAME: Final = "_jeRepGroupDB"
 ELECTABLE: Final = 1
 FORMAT_VERSION: Final = 3
 FIRST_ID: Final = 1
-# The identity of a node: its release is constant, since masters insist on the same release for a name.
-RELEASE: Final = "18.3.20"
+# The releases of JE whose nodes jetool was tried with, by log version. A node reports the release of its log version,
+# and always the same one, since masters insist on the same release for a name.
+_RELEASES: Final = {17: "18.3.20", 26: "25.3.17"}
 # JE 18.3 first writes this release as the least one, and then that from which groups keep no CBVLSN.
 _FIRST_LEAST_VERSION: Final = "6.0.1"
 LEAST_JE_VERSION: Final = "7.5.0"
@@ -121,7 +123,8 @@ def form_group(env: Environment, group: str, node: str, host: str, port: int) ->
             engine.naming.create(DATABASE_NAME, DatabaseOptions(), locker, internal=True)
     none_yet = new_group(group, 0, _FIRST_LEAST_VERSION)
     of_one = none_yet._replace(change_version=1, last_node_id=FIRST_ID)
-    mine = described(node, host, port, ELECTABLE, RELEASE, engine.now_ms())._replace(id=FIRST_ID, change_version=1)
+    release = release_of(engine.log_version)
+    mine = described(node, host, port, ELECTABLE, release, engine.now_ms())._replace(id=FIRST_ID, change_version=1)
     raised = of_one._replace(min_je_version=LEAST_JE_VERSION)
     steps: tuple[tuple[RepGroup | None, GroupNode | None], ...] = (
         (none_yet, None),
@@ -228,6 +231,11 @@ def check_name(what: str, name: str) -> None:
     # Members are stored by name beside the record of the group: no member may have its key as name.
     if not name or name == GROUP_KEY or "\0" in name or len(name.encode("utf-8", "surrogateescape")) > _NAME_BYTES:
         raise UsageError(f"name of a {what}", expected=f"1 to {_NAME_BYTES} bytes", found=repr(name))
+
+
+def release_of(log_version: int) -> str:
+    """The release of JE that a node with a log of the given version reports."""
+    return _RELEASES.get(log_version) or f"{JE_RELEASES[log_version]}.0"
 
 
 def committed_records(engine: Engine) -> list[tuple[bytes, bytes]]:

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from engine.db.engine import Engine
-from engine.format.versions import WRITTEN_VERSION
 from engine.log.passes import RawEntry
 from engine.rep.stream import StreamReader
 from engine.vlsn.entry_waiters import WaitTimeoutError
@@ -38,7 +37,9 @@ class Outflow:
 
     def __init__(self, engine: Engine, vlsn: int) -> None:
         assert engine.vlsn_index is not None
+        assert engine.writer is not None
         self._index = engine.vlsn_index
+        self._version = engine.writer.version
         self._reader = StreamReader(engine, vlsn)
         self._reading: Iterator[RawEntry] | None = None
 
@@ -61,7 +62,7 @@ class Outflow:
             except WaitTimeoutError:
                 return batch
             while item is not None and size < most_bytes and len(batch) < most_entries:
-                batch.append(LoggedEntry(item.vlsn, item.type_number, WRITTEN_VERSION, item.body))
+                batch.append(LoggedEntry(item.vlsn, item.type_number, self._version, item.body))
                 size += len(item.body)
                 self._reader.skip(item)
                 # Wait at least 1 ms, since a wait of 0 ms raises an error if there is no entry.

@@ -27,29 +27,32 @@ from engine.catalog.name_replay import replay_name
 from engine.db.engine import Engine
 from engine.errors import DamageError
 from engine.format.codecs import Record, encode_body
-from engine.format.entry.ln import LN
+from engine.format.entry.ln import BEFORE_IMAGE, LN, TOMBSTONE
 from engine.format.entry.ln_content import NameLN
-from engine.format.entry.txn_end import TxnEnd
+from engine.format.entry.txn_end import LAST_TERM, PRE_TERM, TxnEnd
 from engine.format.entry_types import (
     BY_NUMBER,
     COMMIT,
-    COMMON_LNS,
     EXTINCT_SCAN_LNS,
     MATCHPOINT,
+    STREAM_RECORDS,
     TXN_ENDS,
+    plain_type,
     type_name,
 )
 from engine.format.lsn import NULL_LSN
+from engine.format.versions import BEFORE_IMAGES
 from engine.format.vlsn import NULL_VLSN
+from engine.tree.bin_node import times_from
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
 from engine.tree.tree import find_bin
-from engine.txn.payload import LeafKind, Payload, PutMode
+from engine.txn.payload import EntryMarks, LeafKind, Payload, PutMode
 from engine.txn.txn import Durability, StreamEnd, Txn
 
 _LOCK_TIMEOUT_MS: Final = 500
 _KINDS: Final = {
-    n: LeafKind(insert=n, insert_tx=n, update=n, update_tx=n, delete=n, delete_tx=n, embeds=n in COMMON_LNS)
+    n: LeafKind(insert=n, insert_tx=n, update=n, update_tx=n, delete=n, delete_tx=n, embeds=n in STREAM_RECORDS)
     for n in BY_NUMBER
 }
 
@@ -71,15 +74,19 @@ class Replay:
     Attributes:
         master_vlsn: the last known VLSN of the master.
         dtvlsn: the highest DTVLSN seen.
+        master_term: the latest term seen of a master; 0 before.
     """
 
     def __init__(self, engine: Engine) -> None:
         assert engine.vlsn_index is not None
+        assert engine.writer is not None
         self._engine = engine
+        self._version = engine.writer.version
         self._index = engine.vlsn_index
         self._arrived = threading.Condition()
         self.applied = self._index.range.last
         self.master_vlsn = self.dtvlsn = NULL_VLSN
+        self.master_term = 0
         self._unsynced = False
         for txn in engine.open_transactions():
             if txn.id < 0:
@@ -139,7 +146,7 @@ class Replay:
     def _write(self, entry: StreamRecord, record: LN) -> None:
         engine, txn = self._engine, self._txn(record)
         txn.vlsn = entry.vlsn
-        kind = _KINDS[entry.type_number]
+        kind = _KINDS[plain_type(entry.type_number) if self._version < BEFORE_IMAGES else entry.type_number]
         if isinstance(record.content, NameLN):
             self._check_unlocked(entry, engine.catalog.naming, record.key, txn)
             applied = replay_name(engine.naming, record, record.content, txn, engine.ends.at_end)
@@ -150,7 +157,12 @@ class Replay:
                 raise self._parted(entry, f"there is no database {record.db_id}")
             key = state.order.wrap(record.key)
             self._check_unlocked(entry, state, key, txn)
-            payload = Payload(record.data, kind, record.expiration, record.content, record.tail)
+            marks = EntryMarks(
+                times_from(record.modification_time, record.creation_time), record.flags2 & (TOMBSTONE | BEFORE_IMAGE)
+            )
+            # The tail of a before-image entry goes with its type.
+            tail = record.tail if kind.update_tx == entry.type_number else None
+            payload = Payload(record.data, kind, record.expiration, record.content, tail, marks=marks)
             if record.data is None:
                 applied = engine.records.delete(state, key, txn, payload)
             else:
@@ -180,22 +192,30 @@ class Replay:
 
     def _end(self, entry: StreamRecord, record: TxnEnd) -> None:
         engine = self._engine
+        # A master of a version without terms gives none; a value outside of the range would stop JE at this log.
+        term = record.master_term or PRE_TERM
+        if record.id < 0 and not PRE_TERM <= term <= LAST_TERM:
+            raise self._parted(entry, f"no master has the term {term}")
         txn = engine.open_transaction(record.id)
         if txn is None and entry.type_number in TXN_ENDS and record.id < 0:
             engine.txns.note_replicated(record.id)
-            self.dtvlsn = max(self.dtvlsn, record.dtvlsn)
-            self._log(entry._replace(record=record._replace(last_lsn=NULL_LSN, master_term=0)))
+            self._ended(record, term)
+            self._log(entry._replace(record=record._replace(last_lsn=NULL_LSN, master_term=term)))
             return
         if txn is None or txn.last_lsn == NULL_LSN or entry.type_number not in TXN_ENDS:
             raise self._parted(entry, f"no entry of transaction {record.id} is here")
         txn.vlsn = entry.vlsn
-        txn.end = StreamEnd(record.time, record.master_id, record.dtvlsn)
-        self.dtvlsn = max(self.dtvlsn, record.dtvlsn)
+        txn.end = StreamEnd(record.time, record.master_id, record.dtvlsn, term)
+        self._ended(record, term)
         if entry.type_number == COMMIT:
             # ``sync`` makes the whole batch durable before it is acknowledged.
             engine.commit(txn, Durability.NO_SYNC)
         else:
             engine.abort(txn)
+
+    def _ended(self, record: TxnEnd, term: int) -> None:
+        self.dtvlsn = max(self.dtvlsn, record.dtvlsn)
+        self.master_term = max(self.master_term, term)
 
     def _log(self, entry: StreamRecord) -> None:
         """Log an entry that belongs to no transaction open here."""

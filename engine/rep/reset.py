@@ -28,13 +28,13 @@ from engine.rep.group import (
     DATABASE_NAME,
     ELECTABLE,
     LEAST_JE_VERSION,
-    RELEASE,
     Membership,
     check_name,
     committed_members,
     committed_records,
     described,
     new_group,
+    release_of,
 )
 
 
@@ -82,7 +82,7 @@ def reset_group(env: Environment, group: str, node: str, host: str, port: int) -
     last_old = index.range.last
     fresh = new_group(group, last_id, LEAST_JE_VERSION)
     of_one = fresh._replace(change_version=1, last_node_id=last_id + 1)
-    mine = described(node, host, port, ELECTABLE, RELEASE, engine.now_ms())
+    mine = described(node, host, port, ELECTABLE, release_of(engine.log_version), engine.now_ms())
     mine = mine._replace(id=last_id + 1, change_version=1, quorum_ack=True)
     with env.open_database(DATABASE_NAME) as db, env.begin() as txn:
         db.put(string_key(GROUP_KEY), encode_group(fresh), txn)

@@ -80,9 +80,11 @@ def record_of(
     )  # fmt: skip
 
 
-def with_times(record: ln_codec.LN, number: int, version: int, times: Times, before: RecordVersion) -> ln_codec.LN:
-    """An LN with the fields of v19 and v26: its own times, and those of the version before the transaction."""
-    flags2, flags3 = record.flags2, 0
+def with_times(
+    record: ln_codec.LN, number: int, version: int, times: Times, before: RecordVersion, payload: Payload
+) -> ln_codec.LN:
+    """An LN with the fields of v19 and later: its own times, and those of the version before the transaction."""
+    flags2, flags3 = record.flags2 | (payload.marks.flags2 if payload.marks is not None else 0), 0
     if record.txn_id is not None:
         flags2 |= ln_codec.HAS_ABORT_MODIFICATION_TIME if before.times.modified else 0
         flags2 |= ln_codec.ABORT_TOMBSTONE if before.tombstone else 0

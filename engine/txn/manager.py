@@ -303,12 +303,12 @@ class TxnManager:
             return self._encode_end(txn, txn.end)
         assert self.gate is not None
         txn.end_vlsn, master_id, dtvlsn = self.gate.stamp(awaited=awaited)
-        return self._encode_end(txn, StreamEnd(self._clock(), master_id, dtvlsn))
+        return self._encode_end(txn, StreamEnd(self._clock(), master_id, dtvlsn, self.master_term))
 
     def _encode_end(self, txn: Txn, end: StreamEnd) -> bytes:
         writer = self._ctx.writer
         assert writer is not None
-        record = TxnEnd(txn.last_lsn, txn.id, end.time_ms, end.master_id, end.dtvlsn, self.master_term)
+        record = TxnEnd(txn.last_lsn, txn.id, end.time_ms, end.master_id, end.dtvlsn, end.master_term)
         return encode_txn_end(record, writer.version)
 
     def _finish(self, txn: Txn) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.format.entry.ln import Content, Tail
 from engine.format.entry_types import (
@@ -23,6 +23,7 @@ from engine.format.entry_types import (
     UPD_LN,
     UPD_LN_TX,
 )
+from engine.tree.bin_node import Times
 
 
 class PutMode(Enum):
@@ -93,6 +94,18 @@ FILE_SUMMARY: Final = LeafKind(
 )
 
 
+class EntryMarks(NamedTuple):
+    """Fields of a replayed LN that are the same on every node; used since v19.
+
+    Attributes:
+        times: times of the record.
+        flags2: TOMBSTONE and BEFORE_IMAGE, as in the entry.
+    """
+
+    times: Times
+    flags2: int
+
+
 class Payload:
     """The data that a put writes; immutable.
 
@@ -101,11 +114,12 @@ class Payload:
         expiration: days, or negative hours, since 1970; 0 for none.
         content, tail: for internal records.
         keeps_expiration: an update keeps the record's expiration, unless it has expired.
+        marks: for a replayed LN; None: the entry gets the current time.
         refresh: creates the content when the entry is logged, under the log write latch, for content that counts the
             entry itself; its encoded size must not depend on the time of the call.
     """
 
-    __slots__ = ("content", "data", "expiration", "keeps_expiration", "kind", "refresh", "tail")
+    __slots__ = ("content", "data", "expiration", "keeps_expiration", "kind", "marks", "refresh", "tail")
 
     def __init__(
         self,
@@ -116,6 +130,7 @@ class Payload:
         tail: Tail | None = None,
         refresh: Callable[[], Content] | None = None,
         keeps_expiration: bool = False,
+        marks: EntryMarks | None = None,
     ) -> None:
         self.data = data
         self.kind = kind
@@ -124,6 +139,7 @@ class Payload:
         self.tail = tail
         self.refresh = refresh
         self.keeps_expiration = keeps_expiration
+        self.marks = marks
 
 
 def user_payload(data: bytes, expiration: int, update_expiration: bool = False) -> Payload:

@@ -16,7 +16,8 @@ from collections.abc import Callable
 from typing import Final
 
 from engine.errors import ReadOnlyError
-from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED
+from engine.format.entry.ln import TOMBSTONE
+from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, SLOT_EMBEDDED, SLOT_TOMBSTONE
 from engine.format.header import HEADER_BYTES, HEADER_WITH_VLSN_BYTES
 from engine.format.lsn import NULL_LSN, file_of, is_null
 from engine.format.versions import CREATION_TIMES, LN_KEY_FIRST
@@ -215,7 +216,7 @@ class Records:
         else:
             record = record_of(db, key, payload, locker, before, marks)
             if timed:
-                record = with_times(record, number, writer.version, times, before)
+                record = with_times(record, number, writer.version, times, before, payload)
             body, marshal = marshalled(number, writer.version, record, payload.refresh)
         # A version from before the transaction is counted at commit only: an abort needs it (R-CLN-6).
         obsolete = ((old_lsn, node.sizes[index]),) if replaced and (mine or not locker.transactional) else ()
@@ -239,15 +240,17 @@ class Records:
             locker.deleted.append((db, key))
         else:
             value = payload.data if payload.kind.embeds else None
-            node.put(index, key, exact, lsn, SLOT_EMBEDDED if embedded else 0, value, size, payload.expiration)
+            node.put(index, key, exact, lsn, _state_of(payload, embedded), value, size, payload.expiration)
             if embedded:
                 node.note_times(key, times)
         ctx.account(node)
         return lsn
 
     def _times(self, node: BIN, index: int, exists: bool, payload: Payload) -> Times:
-        """The times of a new version: the current time, and the creation time of the record that it replaces."""
+        """The times of a replayed LN, or the current time and the creation time of the record that is replaced."""
         ctx, db = self._ctx, node.db
+        if payload.marks is not None:
+            return payload.marks.times
         if db.duplicates:
             return UNTIMED
         created = 0
@@ -387,6 +390,12 @@ def gap_lsn(ctx: TreeContext, node: BIN, index: int) -> int:
                 return current.lsns[at]
         current, index = next_bin(ctx, current), 0
     return end_marker(node.db)
+
+
+def _state_of(payload: Payload, embedded: bool) -> int:
+    """State of the slot of a record that was put."""
+    tombstone = payload.marks is not None and payload.marks.flags2 & TOMBSTONE
+    return (SLOT_EMBEDDED if embedded else 0) | (SLOT_TOMBSTONE if tombstone else 0)
 
 
 def _check_writable(ctx: TreeContext, db: DatabaseState) -> None:

@@ -77,11 +77,13 @@ class StreamEnd(NamedTuple):
         time_ms: when it ended, milliseconds since 1970.
         master_id: node id of the master at that time.
         dtvlsn: the highest VLSN known to be durable on a majority; 0 if not known.
+        master_term: when the term of that master began, milliseconds since 1970; ``PRE_TERM`` if not known.
     """
 
     time_ms: int
     master_id: int
     dtvlsn: int
+    master_term: int
 
 
 class Txn:

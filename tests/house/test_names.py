@@ -11,7 +11,7 @@ from tests.support.modules import sources, tree_of
 
 # Nouns that end as participles do; ``RestoreRequired`` is JE's own name, ``missing`` a command.
 NOUN: Final = re.compile(r"(Finding|Listing|Standing|Feed)$")
-KEPT: Final = {"RestoreRequired", "jetool.commands.missing"}
+KEPT: Final = {"RestoreRequired", "SyncupPing", "jetool.commands.missing"}
 
 
 def public_classes() -> dict[str, list[str]]:

@@ -12,13 +12,13 @@ from engine.errors import JetoolError, RefusedError, UsageError
 from engine.format.entry.txn_end import TxnEnd
 from engine.rep.group import (
     ELECTABLE,
-    RELEASE,
     described,
     form_group,
     lead_alone,
     may_form,
     put_records,
     read_membership,
+    release_of,
 )
 from engine.storage.crash import CrashMode, CrashStorage
 from engine.storage.memory import MemoryStorage
@@ -79,7 +79,9 @@ def test_a_node_writes_only_as_master() -> None:
         env.create_database("users").close()
         members = read_membership(env.engine)
         assert members is not None
-        put_records(env, None, described("node2", "b", 5002, ELECTABLE, RELEASE, 0)._replace(id=2, quorum_ack=True))
+        put_records(
+            env, None, described("node2", "b", 5002, ELECTABLE, release_of(17), 0)._replace(id=2, quorum_ack=True)
+        )
         with pytest.raises(UsageError, match="transactional"):
             env.create_database("scratch", DatabaseOptions(temporary=True))
     with open_replicated(storage) as env:

@@ -16,6 +16,12 @@ from engine.format.bytecursor import ByteReader, ByteWriter, pack, unpack
 from engine.format.fields import Shape, shape
 from engine.format.versions import DTVLSN, LN_FLAGS_FIRST, MASTER_TERM
 
+# Terms of masters: the earliest possible one, which is 2021-06-03, and the latest one, which only a running master
+# claims, in elections. Versions before v22 have no terms; where their entries are logged again, JE writes ``PRE_TERM``.
+FIRST_TERM: Final = 1_622_678_400_000
+LAST_TERM: Final = FIRST_TERM + 36_500 * 86_400_000
+PRE_TERM: Final = FIRST_TERM - 1
+
 
 class TxnEnd(NamedTuple):
     """A Commit or an Abort; ``dtvlsn`` and ``master_term`` are 0 in versions without them."""

@@ -6,6 +6,7 @@ then 60. After ``start(61)`` entries come from VLSN 61 on, with heartbeats among
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Final
 
@@ -29,11 +30,17 @@ from engine.rep.wire.feeder import (
     ShutdownRequest,
     ShutdownResponse,
     StartStream,
+    SyncupPing,
 )
 
 # Lower versions have no types of requests.
 _TYPED_REQUESTS: Final = 7
 _SILENCE_S: Final = 30.0
+# Versions from which answers hold the id of the heartbeat, the time, and the last durable VLSN.
+_WITH_IDS: Final = 11
+_WITH_TIMES: Final = 13
+_WITH_DURABLE: Final = 14
+_UNASKED: Final = -1
 
 
 class FeederStream:
@@ -53,6 +60,7 @@ class FeederStream:
         self.peer = joined.call.peer
         self._asked: int | None = None
         self.awaits: int | None = None
+        self._beat = _UNASKED
 
     @property
     def has_typed_requests(self) -> bool:
@@ -77,7 +85,10 @@ class FeederStream:
         self._asked = vlsn
         request = EntryRequest(vlsn=vlsn, kind=kind if self.has_typed_requests else None)
         self._call.send(FEEDER, self._version, request)
-        answer = self._call.receive(FEEDER, self._version, Entry, AlternateMatchpoint, EntryNotFound)
+        answer = self._call.receive(FEEDER, self._version, Entry, AlternateMatchpoint, EntryNotFound, SyncupPing)
+        while isinstance(answer, SyncupPing):
+            self._call.send(FEEDER, self._version, SyncupPing())
+            answer = self._call.receive(FEEDER, self._version, Entry, AlternateMatchpoint, EntryNotFound, SyncupPing)
         if isinstance(answer, AlternateMatchpoint):
             return answer
         return answer.entry if isinstance(answer, Entry) else None
@@ -99,6 +110,8 @@ class FeederStream:
         for one in self._call.stream(self._version, _SILENCE_S, wait_s):
             self.awaits = None
             if isinstance(one, WireEntry | Heartbeat):
+                if isinstance(one, Heartbeat) and one.id is not None:
+                    self._beat = one.id
                 yield one
             elif isinstance(one, Commit):
                 self.awaits = one.sync_policy if one.needs_ack else None
@@ -113,10 +126,25 @@ class FeederStream:
 
     def report(self, txn_end_vlsn: int) -> None:
         """Answer a heartbeat: the last transaction end that is durable here."""
-        response = HeartbeatResponse(syncup_vlsn=NULL_VLSN, txn_end_vlsn=txn_end_vlsn)
-        self._call.send(FEEDER, self._version, response)
+        version = self._version
+        response = HeartbeatResponse(
+            syncup_vlsn=NULL_VLSN,
+            txn_end_vlsn=txn_end_vlsn,
+            id=self._beat if version >= _WITH_IDS else None,
+            durable_vlsn=txn_end_vlsn if version >= _WITH_DURABLE else None,
+            sent_ms=time.time_ns() // 1_000_000 if version >= _WITH_TIMES else None,
+        )
+        self._beat = _UNASKED
+        self._call.send(FEEDER, version, response)
 
-    def acknowledge(self, txn_ids: tuple[int, ...]) -> None:
-        """Acknowledge transactions: they have the requested durability here."""
-        said = Ack(txn_id=txn_ids[0]) if len(txn_ids) == 1 else GroupAck(txn_ids=txn_ids)
+    def acknowledge(self, txn_ids: tuple[int, ...], durable_vlsn: int) -> None:
+        """Acknowledge transactions: they have the requested durability here.
+
+        Arguments:
+            durable_vlsn: the last transaction end that is durable here.
+        """
+        durable = durable_vlsn if self._version >= _WITH_DURABLE else None
+        said: Ack | GroupAck = GroupAck(txn_ids=txn_ids, durable_vlsn=durable)
+        if len(txn_ids) == 1:
+            said = Ack(txn_id=txn_ids[0], durable_vlsn=durable)
         self._call.send(FEEDER, self._version, said)

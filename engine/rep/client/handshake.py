@@ -16,13 +16,16 @@ import time
 from typing import Final, NamedTuple
 
 from engine.errors import UnsupportedError
+from engine.format.versions import WRITTEN_VERSION
 from engine.rep.client.call import Call
 from engine.rep.client.connection import Address, Network
-from engine.rep.group import RELEASE
+from engine.rep.group import release_of
 from engine.rep.peers import DisconnectedError, PeerError
 from engine.rep.wire.feeder import (
+    CACHE_SIZES,
     FEEDER,
-    OFFERED_PROTOCOL,
+    CacheSizeRequest,
+    CacheSizeResponse,
     DuplicateNodeReject,
     FeederJEVersions,
     FeederProtocolVersion,
@@ -35,10 +38,10 @@ from engine.rep.wire.feeder import (
     ReplicaProtocolVersion,
     SNTPRequest,
     SNTPResponse,
+    offered_protocol,
 )
 from engine.rep.wire.values import NameIdPair
 
-LOG_VERSION: Final = 17
 # 7.3.8 uses version 6; below that requests have another form.
 OLDEST_SPOKEN: Final = 6
 OLDEST_RELEASE: Final = (7, 3)
@@ -64,12 +67,16 @@ class NodeIdentity(NamedTuple):
     Attributes:
         host, port: the address that the node reports; nothing connects to a node of type EXTERNAL.
         node_type: ``EXTERNAL``, ``SECONDARY``, or ``ELECTABLE`` for a member that votes and acknowledges.
+        log_version: of its log; it decides the reported release, the accepted entries, and the offered protocol.
+        cache_bytes: size of its cache.
     """
 
     name: str
     host: str
     port: int
     node_type: str
+    log_version: int = WRITTEN_VERSION
+    cache_bytes: int = 0
 
 
 class FeederAgreement(NamedTuple):
@@ -144,24 +151,27 @@ def join(
         name = new_name()
         joining = NodeIdentity(name, name, _PORT, EXTERNAL)
     pair = NameIdPair(joining.name, NEW_NODE)
+    offered = offered_protocol(joining.log_version)
     call = Call(network, address, FEEDER.service, timeout_s)
     try:
-        call.send(FEEDER, OFFERED_PROTOCOL, ReplicaProtocolVersion(version=OFFERED_PROTOCOL, node=pair))
-        agreed = call.receive(FEEDER, OFFERED_PROTOCOL, FeederProtocolVersion, DuplicateNodeReject, ProtocolError)
+        call.send(FEEDER, offered, ReplicaProtocolVersion(version=offered, node=pair))
+        agreed = call.receive(FEEDER, offered, FeederProtocolVersion, DuplicateNodeReject, ProtocolError)
         if not isinstance(agreed, FeederProtocolVersion):
             raise _refused(call, agreed)
         version = agreed.version
-        if not OLDEST_SPOKEN <= version <= OFFERED_PROTOCOL:
-            expected = f"{OLDEST_SPOKEN}..{OFFERED_PROTOCOL}"
+        if not OLDEST_SPOKEN <= version <= offered:
+            expected = f"{OLDEST_SPOKEN}..{offered}"
             raise UnsupportedError(f"{call.peer}: protocol of the stream", expected=expected, found=str(version))
-        call.send(FEEDER, version, ReplicaJEVersions(je_version=RELEASE, log_version=LOG_VERSION))
+        release = release_of(joining.log_version)
+        call.send(FEEDER, version, ReplicaJEVersions(je_version=release, log_version=joining.log_version))
         versions = call.receive(FEEDER, version, FeederJEVersions, JEVersionsReject, ProtocolError)
         if not isinstance(versions, FeederJEVersions):
-            raise _refused(call, versions)
+            raise _refused(call, versions, release)
         check_release(versions.je_version, call.peer, force=force)
         call.send(FEEDER, version, _identity(group, joining, uuid))
         taken = _taken(call, version, joining)
         ahead = _clock(call, version)
+        _tell_cache(call, version, joining)
         return FeederAgreement(
             call=call,
             version=version,
@@ -213,7 +223,7 @@ def _identity(group: str, joining: NodeIdentity, uuid: tuple[int, int]) -> NodeG
         port=joining.port,
         node_type=joining.node_type,
         designated_primary=False,
-        je_version=RELEASE,
+        je_version=release_of(joining.log_version),
     )
 
 
@@ -236,17 +246,24 @@ def _clock(call: Call, version: int) -> int:
     return best[1]
 
 
+def _tell_cache(call: Call, version: int, joining: NodeIdentity) -> None:
+    """The last message of the handshake: a master logs a warning if the sizes of the caches differ."""
+    if version >= CACHE_SIZES:
+        call.send(FEEDER, version, CacheSizeRequest(cache_bytes=joining.cache_bytes, off_heap_bytes=0))
+        call.receive(FEEDER, version, CacheSizeResponse)
+
+
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-def _refused(call: Call, answer: object) -> PeerError | UnsupportedError:
+def _refused(call: Call, answer: object, release: str = "") -> PeerError | UnsupportedError:
     text = f"{call.peer} refuses to feed this node"
     found = str(getattr(answer, "text", answer))
     if isinstance(answer, JEVersionsReject):
         return UnsupportedError(
             text,
             found=found,
-            hint=f"the group takes no node of release {RELEASE} any more, which this client says to be",
+            hint=f"the group takes no node of release {release} any more, which this client says to be",
         )
     return (NameInUseError if isinstance(answer, DuplicateNodeReject) else PeerError)(text, found=found)

@@ -20,10 +20,10 @@ from typing import Final, NamedTuple
 
 from engine.errors import FormatError, JetoolError
 from engine.format.entry.group_db import NODE_TYPES, GroupNode
+from engine.format.entry.txn_end import LAST_TERM
 from engine.rep.client.call import ask
 from engine.rep.client.connection import Address, Network
-from engine.rep.client.handshake import LOG_VERSION
-from engine.rep.group import RELEASE
+from engine.rep.group import release_of
 from engine.rep.intervals import USUAL_INTERVALS
 from engine.rep.services.caller import Caller
 from engine.rep.services.port import Service
@@ -63,22 +63,26 @@ class Vote(NamedTuple):
         ranking: how far the log goes: the DTVLSN and the last VLSN.
         priority: decides between equal logs; 0 if it must not be elected.
         node_id: id of the node; -1 for a running master.
+        term: the term of the last data of the log; None before log version 22, which has no terms.
     """
 
     suggestion: Suggestion
     ranking: tuple[int, int]
     priority: int
     node_id: int
+    term: int | None = None
 
 
-def running_master(mine: Suggestion) -> Vote:
+def running_master(mine: Suggestion, *, has_terms: bool) -> Vote:
     """The vote of a running master: it wins the election against any other node."""
+    if has_terms:
+        return Vote(mine, (RUNNING_MASTER, RUNNING_MASTER), _PRIORITY, _NO_ID, LAST_TERM)
     return Vote(mine, (RUNNING_MASTER, 0), _PRIORITY, _NO_ID)
 
 
-def new_proposal() -> Proposal:
-    """A unique proposal for the current time."""
-    return Proposal(time.time_ns() // 1_000_000, secrets.randbits(_MACHINE_BITS), 1)
+def new_proposal(term: int | None = None) -> Proposal:
+    """A unique proposal for the current time. It is later than ``term``: its time becomes the term of the winner."""
+    return Proposal(max(time.time_ns() // 1_000_000, (term or 0) + 1), secrets.randbits(_MACHINE_BITS), 1)
 
 
 class Acceptor:
@@ -167,6 +171,7 @@ class Acceptor:
         return said
 
     def _decide(self, message: TextMessage) -> TextMessage | None:
+        log_version = self._facts().log_version
         with self._changed:
             promised = self._promised
             if isinstance(message, Propose):
@@ -175,6 +180,9 @@ class Acceptor:
                 vote = self._vote()
                 if vote is None:
                     return None
+                if vote.term is not None and message.proposal.time_ms <= vote.term < LAST_TERM:
+                    # The clock of the proposer is late: its winner would have an earlier term than this log.
+                    return Reject(proposal=Proposal(vote.term, (1 << _MACHINE_BITS) - 1, _LAST_COUNTER))
                 self._promised = message.proposal
                 if vote.ranking[0] < RUNNING_MASTER:
                     self._pending, self._until = message.proposal, time.monotonic() + self._promise_s
@@ -184,10 +192,11 @@ class Acceptor:
                     suggestion=vote.suggestion,
                     major_ranking=vote.ranking[0],
                     priority=vote.priority,
-                    log_version=LOG_VERSION,
-                    je_version=RELEASE,
+                    log_version=log_version,
+                    je_version=release_of(log_version),
                     minor_ranking=vote.ranking[1],
                     node_id=vote.node_id,
+                    term=vote.term,
                 )
             if isinstance(message, Accept):
                 if promised != message.proposal:

@@ -56,14 +56,19 @@ from engine.rep.wire.feeder import (
     RestoreResponse,
     ShutdownResponse,
     StartStream,
+    SyncupPing,
 )
 
 _SILENCE_S: Final = 30.0
+# Versions from which heartbeats have ids, positions of a filter and times of commits, and the time when they were sent.
+_WITH_IDS: Final = 11
+_WITH_FILTERS: Final = 12
+_WITH_TIMES: Final = 13
 _BATCH_BYTES: Final = 1 << 16
 _BATCH_ENTRIES: Final = 500
 # No master has more commits waiting at a time, even with many threads.
 _MOST_AWAITED: Final = 100_000
-_ASKED: Final = (EntryRequest, DBIdRequest, RestoreRequest, StartStream)
+_ASKED: Final = (EntryRequest, DBIdRequest, RestoreRequest, StartStream, SyncupPing)
 _HEARD: Final = (HeartbeatResponse, Ack, GroupAck, ShutdownResponse)
 
 
@@ -104,6 +109,7 @@ class ReplicaFeed:
         self._mutex = threading.Lock()
         self._awaited: dict[int, int] = {}
         self._asked = False
+        self._beats = -1
         self._sender: threading.Thread | None = None
         self.fed = fed
         self.heard = time.monotonic()
@@ -155,6 +161,9 @@ class ReplicaFeed:
                 # JE's subscribers send a filter, which may be ignored: they accept entries that it would exclude.
                 self._start(asked.vlsn)
                 return True
+            if isinstance(asked, SyncupPing):
+                caller.send(FEEDER, version, SyncupPing())
+                continue
             if isinstance(asked, RestoreRequest):
                 named = [Provider(node, len(encode_group_node(node))) for node in self._providers()]
                 caller.send(FEEDER, version, RestoreResponse(cbvlsn=NULL_VLSN, providers=tuple(named)))
@@ -212,17 +221,24 @@ class ReplicaFeed:
             said = self._caller.receive(FEEDER, self.fed.protocol, *_HEARD, timeout_s=_SILENCE_S)
             self.heard = time.monotonic()
             if isinstance(said, HeartbeatResponse):
+                self._synced(said.durable_vlsn)
                 if said.txn_end_vlsn is not None:
                     self._reached(said.txn_end_vlsn)
             elif isinstance(said, Ack):
+                self._synced(said.durable_vlsn)
                 self._acknowledged((said.txn_id,))
             elif isinstance(said, GroupAck):
+                self._synced(said.durable_vlsn)
                 self._acknowledged(said.txn_ids)
 
     def _reached(self, vlsn: int) -> None:
         self.reached_vlsn = max(self.reached_vlsn, vlsn)
         if self.fed.acknowledges:
             self._gate.reached(self.fed.name, vlsn)
+
+    def _synced(self, vlsn: int | None) -> None:
+        if vlsn is not None and self.fed.acknowledges:
+            self._gate.synced(self.fed.name, vlsn)
 
     def _acknowledged(self, txn_ids: tuple[int, ...]) -> None:
         # Ids without a request are ignored, such as the zeros at the end of a GroupAck.
@@ -271,6 +287,17 @@ class ReplicaFeed:
         assert self._engine.writer is not None
         # No heartbeat from a dead environment, so that the replica searches for another master.
         self._engine.writer.check()
-        beat = Heartbeat(time_ms=time.time_ns() // 1_000_000, txn_end_vlsn=max(self._index.range.last_txn_end, 0))
+        now, version = time.time_ns() // 1_000_000, self.fed.protocol
+        self._beats += 1
+        beat = Heartbeat(
+            time_ms=now,
+            txn_end_vlsn=max(self._index.range.last_txn_end, 0),
+            id=self._beats if version >= _WITH_IDS else None,
+            filtered_vlsn=0 if version >= _WITH_FILTERS else None,
+            passed_vlsn=0 if version >= _WITH_FILTERS else None,
+            commit_ms=0 if version >= _WITH_FILTERS else None,
+            modified_ms=0 if version >= _WITH_FILTERS else None,
+            sent_ms=now if version >= _WITH_TIMES else None,
+        )
         self._caller.send_all(FEEDER.encode(beat, self.fed.protocol, client=False), _SILENCE_S)
         return time.monotonic()

@@ -13,15 +13,17 @@ from typing import Final, NamedTuple, Protocol
 
 from engine.format.entry.group_db import NODE_TYPES, GroupNode, RepGroup
 from engine.rep.client.handshake import UNKNOWN_UUID
-from engine.rep.group import RELEASE, described
-from engine.rep.master.feeder_entries import OLDEST_STREAM, STREAM_VERSION
+from engine.rep.group import described, release_of
+from engine.rep.master.feeder_entries import OLDEST_STREAM, newest_stream
 from engine.rep.master.membership import ConflictError
 from engine.rep.peers import PeerError
 from engine.rep.services.caller import Caller
 from engine.rep.wire.feeder import (
+    CACHE_SIZES,
     FEEDER,
-    OFFERED_PROTOCOL,
     OLDEST_PROTOCOL,
+    CacheSizeRequest,
+    CacheSizeResponse,
     DuplicateNodeReject,
     FeederJEVersions,
     FeederProtocolVersion,
@@ -33,6 +35,7 @@ from engine.rep.wire.feeder import (
     ReplicaProtocolVersion,
     SNTPRequest,
     SNTPResponse,
+    offered_protocol,
 )
 from engine.rep.wire.messages import Message
 from engine.rep.wire.values import NameIdPair
@@ -81,6 +84,14 @@ class HandshakeHost(Protocol):
     def group(self) -> RepGroup:
         """The group's record."""
 
+    @property
+    def log_version(self) -> int:
+        """The version of its log."""
+
+    @property
+    def cache_bytes(self) -> int:
+        """The size of its cache."""
+
     def is_in_use(self, name: str) -> bool:
         """Whether a node with that name is connected, or is this node."""
 
@@ -104,13 +115,14 @@ def greet(caller: Caller, host: HandshakeHost) -> FedNode:
         PeerError: the caller was refused and notified, or it sent an invalid message.
         RefusedError: the caller cannot become a member now; it may try again.
     """
-    hello = caller.receive(FEEDER, OFFERED_PROTOCOL, ReplicaProtocolVersion, timeout_s=PREPARATION_S)
+    highest = offered_protocol(host.log_version)
+    hello = caller.receive(FEEDER, highest, ReplicaProtocolVersion, timeout_s=PREPARATION_S)
     name = hello.node.name
     if host.is_in_use(name):
         text = f"This node: {_shown(name)} is already in active use at the feeder "
-        raise _refuse(caller, OFFERED_PROTOCOL, DuplicateNodeReject(text=text), text)
-    version = hello.version if OLDEST_PROTOCOL <= hello.version <= OFFERED_PROTOCOL else OFFERED_PROTOCOL
-    caller.send(FEEDER, OFFERED_PROTOCOL, FeederProtocolVersion(version=version, node=host.pair))
+        raise _refuse(caller, highest, DuplicateNodeReject(text=text), text)
+    version = hello.version if OLDEST_PROTOCOL <= hello.version <= highest else highest
+    caller.send(FEEDER, highest, FeederProtocolVersion(version=version, node=host.pair))
     stream, je_version = _versions(caller, host, version)
     info = caller.receive(FEEDER, version, NodeGroupInfo, timeout_s=PREPARATION_S)
     try:
@@ -123,35 +135,44 @@ def greet(caller: Caller, host: HandshakeHost) -> FedNode:
         uuid_high=host.group.uuid_high, uuid_low=host.group.uuid_low, node=NameIdPair(name, node.id)
     )
     caller.send(FEEDER, version, taken)
+    _tell_time(caller, version)
+    if version >= CACHE_SIZES:
+        caller.receive(FEEDER, version, CacheSizeRequest, timeout_s=PREPARATION_S)
+        caller.send(FEEDER, version, CacheSizeResponse(cache_bytes=host.cache_bytes, off_heap_bytes=0))
+    return FedNode(node, version, stream)
+
+
+def _tell_time(caller: Caller, version: int) -> None:
+    """Answer questions about the clock until the last one."""
     for _ in range(_MOST_CLOCK_ROUNDS):
         asked = caller.receive(FEEDER, version, SNTPRequest, timeout_s=PREPARATION_S)
         now = _now_ms()
         answer = SNTPResponse(originate_ms=asked.originate_ms, receive_ms=now, transmit_ms=_now_ms())
         caller.send(FEEDER, version, answer)
         if asked.is_last:
-            return FedNode(node, version, stream)
+            return
     raise PeerError(f"{caller.peer} asks for the time again and again")
 
 
 def _versions(caller: Caller, host: HandshakeHost, version: int) -> tuple[int, str]:
     """The version of the stream, and the replica's release."""
     said = caller.receive(FEEDER, version, ReplicaJEVersions, timeout_s=PREPARATION_S)
-    least = host.group.min_je_version
+    least, newest, release = host.group.min_je_version, newest_stream(host.log_version), release_of(host.log_version)
     text = ""
     if said.log_version < OLDEST_STREAM:
         text = (
-            f"Incompatible log versions. Feeder log version: {STREAM_VERSION}, Feeder JE version: {RELEASE},"
+            f"Incompatible log versions. Feeder log version: {newest}, Feeder JE version: {release},"
             f" Replica log version: {said.log_version}, Replica JE version: {said.je_version}"
         )
     elif least and _numbers(least) > _numbers(said.je_version):
         text = (
-            f"Unsupported JE version. Feeder JE version: {RELEASE}, Feeder min JE version: {least},"
+            f"Unsupported JE version. Feeder JE version: {release}, Feeder min JE version: {least},"
             f" Replica JE version: {said.je_version}"
         )
     if text:
         raise _refuse(caller, version, JEVersionsReject(text=text), text)
-    stream = min(STREAM_VERSION, said.log_version)
-    answer = FeederJEVersions(je_version=RELEASE, log_version=stream, min_je_version=least or "")
+    stream = min(newest, said.log_version)
+    answer = FeederJEVersions(je_version=release, log_version=stream, min_je_version=least or "")
     caller.send(FEEDER, version, answer)
     return stream, said.je_version
 

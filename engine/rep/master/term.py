@@ -2,8 +2,9 @@
 
 * The DTVLSN continues from the last value in the log, and never falls: replicas of JE treat a lower value as damage. If
   it has been ahead of the last DTVLSN in the log for some seconds, a commit without an LN carries it to all nodes.
-* As in JE 18.3, no entry marks the start of a term. Transactions left open by an earlier master are aborted; these
-  Aborts are part of the stream.
+* Transactions left open by an earlier master are aborted; these Aborts are part of the stream.
+* Since log version 22 Commits and Aborts carry the term, elections compare logs by it, and a Commit without an LN marks
+  the start of a term. Before, as in JE 18.3, no entry marks it.
 * If a replica reconnects while its old connection exists, the master tests that connection. If it is dead, the new
   connection replaces it; otherwise the replica gets the error that its name is in use.
 """
@@ -20,7 +21,8 @@ from typing import Final
 from engine.db.environment import Environment
 from engine.errors import JetoolError, RefusedError
 from engine.format.entry.group_db import NODE_TYPES, GroupNode, RepGroup
-from engine.format.entry.txn_end import decode_txn_end
+from engine.format.entry.txn_end import TxnEnd, decode_txn_end
+from engine.format.versions import MASTER_TERM
 from engine.format.vlsn import NULL_VLSN
 from engine.rep.acks import AckPolicy, GroupGate
 from engine.rep.client.connection import Address
@@ -70,12 +72,14 @@ class Leadership:
         failed: called once if the environment fails: no node may follow a master that cannot log.
         changed: called for added and removed members, see ``GroupDatabase``.
         intervals: its pauses and patience.
+        began_ms: time of the proposal that elected the node, which is its term; 0: now.
 
     Raises:
         RefusedError: the node is no electable member of the group at this address.
 
     Attributes:
         services: the services of a master, by name.
+        began_ms: when the term began, milliseconds since 1970.
     """
 
     def __init__(
@@ -87,6 +91,7 @@ class Leadership:
         failed: Callable[[JetoolError], None] = lambda _: None,
         changed: Callable[[str, str], None] = lambda *_: None,
         intervals: NodeIntervals = USUAL_INTERVALS,
+        began_ms: int = 0,
     ) -> None:
         engine = env.engine
         mine = check_member(env, name, listen)
@@ -102,9 +107,15 @@ class Leadership:
         self._over = threading.Event()
         self.pair = NameIdPair(name, mine.id)
         self.problem: JetoolError | None = None
-        durable = logged_dtvlsn(env)
-        self.gate = GroupGate(engine.vlsn_index, mine.id, config.policy, config.ack_timeout_s, durable)
-        engine.lead(self.gate)
+        end, has_terms = last_end(env), engine.log_version >= MASTER_TERM
+        durable = max(end.dtvlsn, 0) if end is not None else 0
+        inherited = max(stream_of(env).last, 0) if has_terms else 0
+        self.gate = GroupGate(engine.vlsn_index, mine.id, config.policy, config.ack_timeout_s, durable, inherited)
+        self.began_ms = max(began_ms or engine.now_ms(), end.master_term if end is not None else 0)
+        self._cache_bytes = engine.config.cache_bytes
+        engine.lead(self.gate, self.began_ms)
+        if has_terms:
+            engine.commit_nothing()
         self._database = GroupDatabase(env, self.gate, changed)
         self.services = {FEEDER.service: Service(self._feed, _PLACES)}
         self._ticker = threading.Thread(target=self._tick, name=f"{name} ticks", daemon=True)
@@ -134,6 +145,16 @@ class Leadership:
         return tuple(found[name] for name in sorted(found))
 
     # The host of handshakes.
+
+    @property
+    def log_version(self) -> int:
+        """The version of the log."""
+        return self._env.engine.log_version
+
+    @property
+    def cache_bytes(self) -> int:
+        """The size of the cache."""
+        return self._cache_bytes
 
     @property
     def group(self) -> RepGroup:
@@ -311,10 +332,10 @@ def stream_of(env: Environment) -> VLSNRange:
     return env.engine.stream_range
 
 
-def logged_dtvlsn(env: Environment) -> int:
-    """The DTVLSN of the last Commit or Abort in the log; 0 if there is no such entry."""
+def last_end(env: Environment) -> TxnEnd | None:
+    """The last Commit or Abort of the stream in the log."""
     last = stream_of(env).last_txn_end
     if last <= 0:
-        return 0
+        return None
     raw = raw_at(env.engine, last)
-    return max(decode_txn_end(raw.body, raw.version).dtvlsn, 0)
+    return decode_txn_end(raw.body, raw.version)

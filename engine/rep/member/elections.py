@@ -3,7 +3,8 @@
 A node without a master sends a proposal to all electable members. If a majority promises, the member with the latest
 log among them is suggested to all of them. If a majority accepts it, all members are notified that it is the master. A
 running master counts as having the latest log. Logs are compared as JE compares them: DTVLSN, last VLSN, priority,
-address.
+address. Since log version 22 the term of the last Commit or Abort replaces the DTVLSN; if any answer has no term, as
+during an upgrade of the group, all are compared by DTVLSN.
 
 Elections here are stricter than JE's in three points, so that jetool loses no acknowledged commit:
 
@@ -24,6 +25,7 @@ from typing import Final
 
 from engine.errors import plural
 from engine.format.entry.group_db import GroupNode
+from engine.format.entry.txn_end import PRE_TERM
 from engine.format.vlsn import NULL_VLSN
 from engine.rep.client.connection import Address, Network
 from engine.rep.group import ELECTABLE, Membership
@@ -76,6 +78,7 @@ class Voter:
         self._config = config
         self._network = network
         self._turned = turned
+        self._vote = vote
         self._mutex = threading.Lock()
         self._heard_at = -_WINNER_S
         self._step_s = min(config.timeout_s, _STEP_S)
@@ -86,6 +89,11 @@ class Voter:
     def is_master(self) -> bool:
         """Whether this node was elected last, and has accepted no other node since."""
         return self.is_elected(self._config.name)
+
+    @property
+    def elected_ms(self) -> int:
+        """The time of the proposal that elected the master, which is the term of the master; 0 if unknown."""
+        return self.elected.proposal.time_ms if self.elected is not None else 0
 
     def is_elected(self, node: str) -> bool:
         """Whether a node was elected last, and no other was accepted since."""
@@ -157,7 +165,8 @@ class Voter:
         }
         voters = [place for place, node in others.items() if node.type == ELECTABLE]
         size, group = len(voters) + 1, members.group.name or ""
-        proposal = new_proposal()
+        vote = self._vote()
+        proposal = new_proposal(vote.term if vote is not None and vote.ranking[0] < RUNNING_MASTER else None)
 
         def ask(message: TextMessage, places: list[Address], kind: type[TextMessage]) -> dict[Address, TextMessage]:
             def is_majority(found: Mapping[Address, TextMessage]) -> bool:
@@ -194,15 +203,19 @@ def _best(promises: list[Promise]) -> Suggestion:
         DisconnectedError: that node must not be elected.
     """
 
+    has_terms = all((promise.term or 0) > PRE_TERM for promise in promises)
+
     def ranking(promise: Promise) -> tuple[int, int]:
-        return promise.major_ranking if promise.major_ranking is not None else NULL_VLSN, promise.minor_ranking
+        major = promise.term if has_terms else promise.major_ranking
+        return major if major is not None else NULL_VLSN, promise.minor_ranking
 
     latest = max(map(ranking, promises))
     best = [promise for promise in promises if ranking(promise) == latest]
     fit = [
         promise
         for promise in best
-        if latest[0] >= RUNNING_MASTER or (promise.priority > 0 and promise.suggestion.id >= _FIRST_ID)
+        if (promise.major_ranking or 0) >= RUNNING_MASTER
+        or (promise.priority > 0 and promise.suggestion.id >= _FIRST_ID)
     ]
     if not fit:
         raise DisconnectedError(

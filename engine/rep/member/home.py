@@ -2,25 +2,28 @@
 
 * An empty directory is filled with a copy of a node's log files, preferably a replica's. If these files are small, the
   stream is replayed from VLSN 1 instead.
+* A new log has the version of the master's log, as the files have that are copied.
 * Commits are given up only for a master that a majority of the electable members follows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from engine.db.environment import Environment
-from engine.errors import UnsupportedError, UsageError, plural
+from engine.errors import UsageError, plural
 from engine.events import Listener
 from engine.format.entry.group_db import GroupNode
-from engine.format.versions import WRITTEN_VERSION
+from engine.format.entry.txn_end import FIRST_TERM, PRE_TERM
+from engine.format.versions import NEWEST_VERSION
 from engine.log.marker import MARKER
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.group_state import GroupLook, NodeLook
 from engine.rep.client.hot_copy import choose
 from engine.rep.group import ELECTABLE, Membership, committed_members, form_group, may_form, read_membership
-from engine.rep.master.term import logged_dtvlsn
+from engine.rep.master.term import last_end
 from engine.rep.member.config import JoinConfig
 from engine.rep.member.network_restore import NetworkRestore
 from engine.rep.peers import DisconnectedError
@@ -45,7 +48,7 @@ class Home:
 
     Attributes:
         env: the environment; replaced by another object after a rollback or restore; None until it is open.
-        dtvlsn: the highest DTVLSN in Commits and Aborts of the log, except those being replayed.
+        dtvlsn, master_term: the highest DTVLSN and term in Commits and Aborts of the log, except those being replayed.
     """
 
     def __init__(
@@ -58,7 +61,8 @@ class Home:
         self._restore = NetworkRestore(storage, network, config.timeout_s, listener, stopping)
         self._membership: Membership | None = None
         self.env: Environment | None = None
-        self.dtvlsn = 0
+        self.dtvlsn = self.master_term = 0
+        self._new_version = config.environment.log_version
 
     @property
     def is_empty(self) -> bool:
@@ -80,6 +84,11 @@ class Home:
         """The part of the stream in the environment."""
         env = self.env
         return env.engine.stream_range if env is not None else EMPTY_RANGE
+
+    @property
+    def log_version(self) -> int:
+        """The version of the log, or of the log that ``open`` would create."""
+        return self.env.engine.log_version if self.env is not None else self._new_version
 
     def members(self) -> Membership | None:
         """The group as it was when its database was first read; name and UUID never change."""
@@ -115,26 +124,25 @@ class Home:
         """Open the environment, or create an empty one.
 
         Raises:
-            JetoolError: as ``Environment``. UsageError: the environment is not replicated. UnsupportedError: the log
-                version of the environment is later than the version used here for entries of the stream.
+            JetoolError: as ``Environment``. UsageError: the environment is not replicated.
         """
-        env = Environment(self._storage, replica_config(self._config.environment), self._listener)
+        config = replace(self._config.environment, log_version=self._new_version)
+        env = Environment(self._storage, replica_config(config), self._listener)
         if not env.replicated:
             env.close()
             raise UsageError("the environment is not replicated", file=self._storage.root)
-        if env.engine.log_version > WRITTEN_VERSION:
-            env.close()
-            raise _later_version(
-                "an environment of this log version cannot be a node of jetool",
-                self._storage.root,
-                env.engine.log_version,
-                "an empty directory can follow its group from VLSN 1, as long as the master still has that",
-            )
         self._opened(env)
 
     def _opened(self, env: Environment) -> None:
-        self.dtvlsn = logged_dtvlsn(env)
+        end = last_end(env)
+        self.dtvlsn = max(end.dtvlsn, 0) if end is not None else 0
+        self.master_term = (end.master_term or PRE_TERM) if end is not None else FIRST_TERM
+        self._new_version = env.engine.log_version
         self.env = env
+
+    def note_end(self, dtvlsn: int, master_term: int) -> None:
+        """Note the highest DTVLSN and term of entries that were replayed."""
+        self.dtvlsn, self.master_term = max(self.dtvlsn, dtvlsn), max(self.master_term, master_term)
 
     def form(self, group: str) -> None:
         """Make a new group whose only member is this node, if the environment has no group."""
@@ -168,9 +176,9 @@ class Home:
             admitted: called before anything is copied; raises an error if the master refuses this node.
         """
         said = master.said
-        # Entries of a later log version can be rewritten for replay, but files of it cannot be used.
-        most = self._config.most_replayed
-        worth = said is not None and said.commit_vlsn > most and said.log_version <= WRITTEN_VERSION
+        if said is not None:
+            self._new_version = min(max(self._new_version, said.log_version), NEWEST_VERSION)
+        worth = said is not None and said.commit_vlsn > self._config.most_replayed
         if worth or self._storage.stat(MARKER) is not None:
             admitted()
             self._copy(found)
@@ -203,19 +211,16 @@ class Home:
 
     def _copy(self, found: GroupLook) -> None:
         config = self._config
-        there = [node for node in found.nodes if node.said is not None]
-        # In a mixed group a node of an earlier release has usable files, whatever release the master has.
-        fit = tuple(node for node in there if node.said is not None and node.said.log_version <= WRITTEN_VERSION)
-        if there and not fit:
-            raise _later_version(
-                "no node of the group has files of a log version that can be taken over",
-                there[0].name,
-                min(node.said.log_version for node in there if node.said is not None),
-                "an empty directory would follow from VLSN 1, which the master has no more; jetool backup copies such"
-                " files, and jetool stream needs none",
-            )
+        there = tuple(node for node in found.nodes if node.said is not None)
+        # In a mixed group the log keeps its version while a node has files of that version or an earlier one.
+        fit = tuple(node for node in there if node.said is not None and node.said.log_version <= self.log_version)
         node = choose(
-            self._network, found._replace(nodes=fit), None, config.timeout_s, allow_master=True, force=config.force
+            self._network,
+            found._replace(nodes=fit or there),
+            None,
+            config.timeout_s,
+            allow_master=True,
+            force=config.force,
         )
         self._restore.run(node.address)
 
@@ -241,14 +246,3 @@ class Home:
                 found=str(len(followers)),
                 consequence="this node gives up nothing of its log for it, and waits",
             )
-
-
-def _later_version(what: str, where: str, version: int, hint: str) -> UnsupportedError:
-    return UnsupportedError(
-        what,
-        file=where,
-        expected=f"log version {WRITTEN_VERSION} or earlier",
-        found=str(version),
-        consequence="entries would lose the times that later versions keep; nothing was changed",
-        hint=hint,
-    )

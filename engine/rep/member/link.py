@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 from engine.errors import FormatError, UnsupportedError
 from engine.format.entry.txn_end import TxnEnd
-from engine.format.versions import WRITTEN_VERSION
+from engine.format.entry_types import LNS
 from engine.format.vlsn import FIRST_VLSN, NULL_VLSN
 from engine.rep.client.feeder_stream import FeederStream
 from engine.rep.client.handshake import FeederAgreement
@@ -31,6 +31,7 @@ class MasterLink:
 
     Arguments:
         joined: the handshake; this object takes over its call.
+        log_version: of this node's log.
 
     Attributes:
         heartbeats: number received; each needs a ``report``.
@@ -38,8 +39,9 @@ class MasterLink:
         awaited: transactions whose received Commits must be acknowledged, with the requested sync policies.
     """
 
-    def __init__(self, joined: FeederAgreement) -> None:
+    def __init__(self, joined: FeederAgreement, log_version: int) -> None:
         self._stream = FeederStream(joined)
+        self._log_version = log_version
         self.peer = self._stream.peer
         self.heartbeats = 0
         self.master_vlsn = NULL_VLSN
@@ -99,10 +101,14 @@ class MasterLink:
             if policy is not None and isinstance(record, TxnEnd):
                 self.awaited.append((record.id, policy))
 
-    def acknowledge(self) -> None:
-        """Acknowledge the awaited transactions: they have the requested durability here."""
+    def acknowledge(self, durable_vlsn: int) -> None:
+        """Acknowledge the awaited transactions: they have the requested durability here.
+
+        Arguments:
+            durable_vlsn: the last transaction end that is durable here.
+        """
         if self.awaited:
-            self._stream.acknowledge(tuple(txn_id for txn_id, _ in self.awaited))
+            self._stream.acknowledge(tuple(txn_id for txn_id, _ in self.awaited), durable_vlsn)
             self.awaited.clear()
 
     def report(self, txn_end_vlsn: int) -> None:
@@ -117,10 +123,11 @@ class MasterLink:
             raise self._nonsense(error) from error
 
     def _check_version(self, entry: WireEntry) -> None:
-        if entry.log_version > WRITTEN_VERSION:
+        # A feeder rewrites LNs in the agreed version; other entries may come as its log has them.
+        if entry.log_version > self._log_version and entry.type_number in LNS:
             raise UnsupportedError(
                 f"an entry of a later log version than was agreed has come from {self.peer}",
-                expected=f"log version {WRITTEN_VERSION} or earlier",
+                expected=f"log version {self._log_version} or earlier",
                 found=str(entry.log_version),
                 consequence="this node cannot store it; no part of it was replayed",
             )

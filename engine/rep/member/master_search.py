@@ -138,7 +138,9 @@ class Seeker:
         """
         members, config = self._home.members(), self._config
         uuid = (members.group.uuid_high, members.group.uuid_low) if members is not None else UNKNOWN_UUID
-        joining = NodeIdentity(config.name, *config.listen, config.node_type)
+        log_version = self._home.log_version
+        cache_bytes = config.environment.cache_bytes
+        joining = NodeIdentity(config.name, *config.listen, config.node_type, log_version, cache_bytes)
         try:
             joined = join(
                 self._network, address, self.group, config.timeout_s, force=config.force, uuid=uuid, joining=joining
@@ -156,7 +158,7 @@ class Seeker:
                 consequence="it has not joined; nothing was changed",
                 hint="set the clocks of both machines by the same server, then start the node again",
             )
-        return MasterLink(joined)
+        return MasterLink(joined, log_version)
 
     def _taken(self, error: NameInUseError) -> PeerError:
         """After an interruption the master may consider the old connection alive.

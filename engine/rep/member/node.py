@@ -28,6 +28,7 @@ from typing import Final
 from engine.db.environment import Environment
 from engine.errors import JetoolError, RefusedError, UsageError
 from engine.events import SILENT, Listener
+from engine.format.versions import MASTER_TERM
 from engine.rep.client.call import ServiceError
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.group_state import check_group
@@ -226,6 +227,7 @@ class JoinedNode:
             node_id=self._seeker.node_id,
             elected=self._voter.elected if self._voter is not None else self._elected,
             feeders=self.feeders(),
+            log_version=self._home.log_version,
         )
 
     def node_id(self) -> int:
@@ -259,18 +261,20 @@ class JoinedNode:
         """The vote of this node; None while its log may be cut."""
         if self._home.env is None or not self._settled or self._stopping:
             return None
-        term, own = self._term, self._home.own_record()
+        term, own, has_terms = self._term, self._home.own_record(), self._home.log_version >= MASTER_TERM
         # The others may have made it a member before its own log has the record: then it votes, but cannot lead yet.
         node_id, priority = (own[1].id, self.config.priority) if own is not None else (self._seeker.node_id, 0)
         mine = Suggestion(*self.config.listen, self.config.name, node_id)
         assert self._voter is not None
         # A master without followers may have been replaced, so only its log counts.
         if term is not None and self._voter.is_master and term.gate.has_majority:
-            return running_master(mine)
+            return running_master(mine, has_terms=has_terms)
         replay = self._replay
         durable = term.gate.dtvlsn if term is not None else max(replay.dtvlsn if replay is not None else 0, 0)
         ranking = max(durable, self._home.dtvlsn), max(self.stream_range().last, 0)
-        return Vote(mine, ranking, priority, node_id)
+        terms = replay.master_term if replay is not None else 0, term.began_ms if term is not None else 0
+        began = max(self._home.master_term, *terms)
+        return Vote(mine, ranking, priority, node_id, began if has_terms else None)
 
     def _turn(self) -> None:
         """An election had a new result: stop leading, or following, a node that was not elected."""
@@ -428,7 +432,8 @@ class JoinedNode:
         def is_over() -> bool:
             return self._stopping or not voter.is_master or writer.failure is not None
 
-        term = Leadership(env, name, listen, self.config.lead, failed, self._monitors.changed, intervals)
+        lead, began_ms = self.config.lead, voter.elected_ms
+        term = Leadership(env, name, listen, lead, failed, self._monitors.changed, intervals, began_ms)
         herald = Herald(
             self._network,
             term.group.name or "",
@@ -484,8 +489,8 @@ class JoinedNode:
         if self._link is not None:
             self._link.close()
         if self._replay is not None:
-            # Elections use this DTVLSN until another master is followed.
-            self._home.dtvlsn = max(self._home.dtvlsn, self._replay.dtvlsn)
+            # Elections use these until another master is followed.
+            self._home.note_end(self._replay.dtvlsn, self._replay.master_term)
         self._link = self._replay = None
         self._become(Role.UNKNOWN)
 

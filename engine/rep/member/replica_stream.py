@@ -35,6 +35,7 @@ class ReplicaStream:
         self._voter = voter
         self._master = master
         self._synced = 0.0
+        self._durable = max(engine.stream_range.last_txn_end, 0)
         self._heard = 0
 
     def receive(self) -> None:
@@ -63,10 +64,10 @@ class ReplicaStream:
         # One fsync for all received entries; entries without a waiting caller are reported with the next heartbeat.
         if asked == SYNC or now - self._synced > SYNC_INTERVAL_S or has_heard:
             self._replay.sync()
-            self._synced = now
+            self._synced, self._durable = now, max(self._engine.stream_range.last_txn_end, 0)
         elif asked == WRITE_NO_SYNC and link.awaited:
             self._writer.flush(sync=False)
-        link.acknowledge()
+        link.acknowledge(self._durable)
         if not has_heard:
             return False
         here = self._engine.stream_range

@@ -16,8 +16,9 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from engine.errors import FormatError
-from engine.rep.client.handshake import LOG_VERSION, NEW_NODE
-from engine.rep.group import RELEASE
+from engine.format.versions import WRITTEN_VERSION
+from engine.rep.client.handshake import NEW_NODE
+from engine.rep.group import release_of
 from engine.rep.services.caller import Caller
 from engine.rep.services.port import Service
 from engine.rep.wire.election_lines import LEARNER, MasterAnswer, MasterQuery, Result
@@ -65,6 +66,7 @@ class NodeFacts(NamedTuple):
             master.
         feeders: number of replicas that the node feeds.
         members: the members in its own copy of the group database.
+        log_version: version of its log.
     """
 
     group: str
@@ -78,6 +80,7 @@ class NodeFacts(NamedTuple):
     node_id: int = NEW_NODE
     elected: MasterAnswer | None = None
     feeders: int = 0
+    log_version: int = WRITTEN_VERSION
 
 
 class Questions:
@@ -120,13 +123,13 @@ class Questions:
             node=facts.node,
             group=facts.group,
             master=facts.master,
-            je_version=RELEASE,
+            je_version=release_of(facts.log_version),
             joined_ms=facts.joined_ms,
             state=facts.state,
             commit_vlsn=facts.commit_vlsn,
             master_commit_vlsn=facts.master_commit_vlsn,
             feeders=facts.feeders,
-            log_version=LOG_VERSION,
+            log_version=facts.log_version,
             app_state=b"",
             load=f"{os.getloadavg()[0]:.2f}",
         )

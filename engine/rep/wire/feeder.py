@@ -13,6 +13,7 @@ from typing import Annotated, Final, NamedTuple
 from engine.errors import FormatError, plural
 from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.format.entry.group_db import GroupNode, encode_group_node, read_group_node
+from engine.format.versions import WRITTEN_VERSION
 from engine.rep.wire.entries import LONGEST_ENTRY, WireEntry, read_entry, write_entry
 from engine.rep.wire.messages import SHORT_BODY, Message, Since, Table, message
 from engine.rep.wire.values import (
@@ -34,8 +35,10 @@ from engine.rep.wire.values import (
 
 OLDEST_PROTOCOL: Final = 3
 NEWEST_PROTOCOL: Final = 14
-# The version that a client offers: the highest of 18.3, which 25.3 also accepts.
+# The highest version of 18.3, which 25.3 also accepts: subscribers and nodes with a log of that release offer it.
 OFFERED_PROTOCOL: Final = 9
+# The first version in which a handshake ends with the sizes of the caches.
+CACHE_SIZES: Final = 10
 NODE_TYPE_WORDS: Final = ("MONITOR", "ELECTABLE", "SECONDARY", "ARBITER", "EXTERNAL")
 # Types of EntryRequest.
 DEFAULT: Final = 0
@@ -50,6 +53,11 @@ _ENTRY_BODY: Final = LONGEST_ENTRY + 64
 _MEMBERS_BODY: Final = 1 << 20
 _ENTRY: Final[Value[WireEntry]] = Value(read_entry, write_entry)
 _NODE_TYPE: Final = word(*NODE_TYPE_WORDS)
+
+
+def offered_protocol(log_version: int) -> int:
+    """The highest version of the protocol that a node with a log of the given version speaks."""
+    return OFFERED_PROTOCOL if log_version <= WRITTEN_VERSION else NEWEST_PROTOCOL
 
 
 class Provider(NamedTuple):
@@ -225,6 +233,11 @@ class CacheSizeResponse(Message):
     off_heap_bytes: Annotated[int, LONG]
 
 
+@message(20, since=14)
+class SyncupPing(Message):
+    """Keeps the connection alive during a long syncup; it is answered by the same message."""
+
+
 @message(101, limit=_ENTRY_BODY)
 class Entry(Message):
     """An entry of the stream."""
@@ -348,12 +361,13 @@ FEEDER: Final = Table(
     "Feeder",
     client=(
         ReplicaProtocolVersion, ReplicaJEVersions, NodeGroupInfo, SNTPRequest, ReAuthenticate, DBIdRequest,
-        CacheSizeRequest, StartStream, HeartbeatResponse, Ack, EntryRequest, RestoreRequest, ShutdownResponse, GroupAck,
+        CacheSizeRequest, SyncupPing, StartStream, HeartbeatResponse, Ack, EntryRequest, RestoreRequest,
+        ShutdownResponse, GroupAck,
     ),
     server=(
         FeederProtocolVersion, DuplicateNodeReject, FeederJEVersions, JEVersionsReject, NodeGroupInfoOK,
-        NodeGroupInfoReject, SNTPResponse, DBIdResponse, SecurityFailureResponse, CacheSizeResponse, Entry, Heartbeat,
-        Commit, EntryNotFound, AlternateMatchpoint, RestoreResponse, ShutdownRequest, ProtocolError,
+        NodeGroupInfoReject, SNTPResponse, DBIdResponse, SecurityFailureResponse, CacheSizeResponse, SyncupPing, Entry,
+        Heartbeat, Commit, EntryNotFound, AlternateMatchpoint, RestoreResponse, ShutdownRequest, ProtocolError,
     ),
     received_only=(DBIdRequest,),
 )  # fmt: skip

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import click
 
-from engine.format.versions import WRITTEN_VERSION
+from engine.db.config import EnvironmentConfig
+from engine.format.versions import JE_RELEASES, NEWEST_VERSION, WRITTEN_VERSION
 from engine.rep.acks import AckPolicy
 from engine.rep.client.handshake import ELECTABLE, SECONDARY
 from engine.rep.master.term import LeadConfig
@@ -81,8 +82,7 @@ def _type_of(join: tuple[tuple[str, int], ...], given: str | None) -> str:
         exits.DONE: "stopped by SIGTERM; the environment is closed",
         **WRITE_EXITS,
         exits.NOT_FOUND: "--join as a secondary for the first time: no node answers",
-        exits.UNSUPPORTED: f"a log of a version after {WRITTEN_VERSION}; a master of a release of JE outside of 7.3 to"
-        " 25.3",
+        exits.UNSUPPORTED: "a master of a release of JE outside of 7.3 to 25.3",
         exits.REFUSED: "the environment is locked; a rollback or restore is not allowed; another group, a name that is"
         " taken, clocks too far apart; --lead without --join: the group does not know the node at this address",
         exits.INCOMPLETE: "the log is damaged or cannot be written, there is no room, or the address cannot be"
@@ -148,6 +148,15 @@ def _type_of(join: tuple[tuple[str, int], ...], given: str | None) -> str:
     help="Replace the log by the master's if the node cannot join otherwise; the old log is kept.",
 )
 @click.option(
+    "--log-version",
+    type=click.IntRange(WRITTEN_VERSION, NEWEST_VERSION),
+    metavar="N",
+    default=WRITTEN_VERSION,
+    help=f"Version of a new log: {WRITTEN_VERSION} for JE 18.3 and later, {NEWEST_VERSION} for JE "
+    f"{JE_RELEASES[NEWEST_VERSION]} and later. It is at least the version of the master's log; an existing log keeps "
+    f"its own.  [default: {WRITTEN_VERSION}]",
+)
+@click.option(
     "--plain",
     is_flag=True,
     help="Listen beyond this machine without TLS: anyone who can reach the port can read all records and join "
@@ -175,6 +184,7 @@ def node_run(
     rollback_limit: int,
     restore: bool,
     force: bool,
+    log_version: int,
     plain: bool,
 ) -> int:
     """Run a node until SIGTERM or SIGINT.
@@ -214,6 +224,7 @@ def node_run(
         restore=restore,
         force=force,
         unelected=force and not join,
+        environment=EnvironmentConfig(log_version=log_version),
         tls=tls_files(run),
     )
     _run_until_stopped(run, JoinedNode(DiskStorage(env), joining, network_of(run), run.listener))

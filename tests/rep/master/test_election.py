@@ -27,7 +27,7 @@ MINE = Suggestion("localhost", 15010, "n2", 2)
 
 def running(mine: Suggestion, facts: NodeFacts) -> Acceptor:
     """That of a running master."""
-    found = Acceptor(lambda: facts, lambda: running_master(mine))
+    found = Acceptor(lambda: facts, lambda: running_master(mine, has_terms=False))
     for message in (Propose(proposal=FIRST), Accept(proposal=FIRST, value=mine)):
         found.answer(message)
     return found

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from engine.rep.client.connection import Address, Connection
-from engine.rep.client.handshake import LOG_VERSION
-from engine.rep.group import RELEASE
+from engine.rep.group import release_of
 from engine.rep.wire.election_lines import (
     ACCEPTOR,
     LEARNER,
@@ -34,7 +33,7 @@ def voting(ranking: tuple[int, int], *, port: int = 7002, accepts: bool = True, 
         if isinstance(message, Propose):
             return Promise(
                 proposal=message.proposal, accepted=None, suggestion=theirs, major_ranking=ranking[0],
-                priority=priority, log_version=LOG_VERSION, je_version=RELEASE, minor_ranking=ranking[1],
+                priority=priority, log_version=17, je_version=release_of(17), minor_ranking=ranking[1],
                 node_id=theirs.id,
             )  # fmt: skip
         assert isinstance(message, Accept)

@@ -7,7 +7,7 @@ from engine.rep.acks import AckPolicy
 from engine.rep.client.call import ask
 from engine.rep.client.connection import SocketNetwork
 from engine.rep.client.handshake import ELECTABLE
-from engine.rep.group import RELEASE, described
+from engine.rep.group import described, release_of
 from engine.rep.member.config import JoinConfig
 from engine.rep.member.monitors import Monitors
 from engine.rep.member.node import JoinedNode
@@ -75,7 +75,7 @@ def changed(node: JoinedNode, message: TextMessage) -> type[TextMessage]:
 
 def test_it_hears_who_comes_and_goes() -> None:
     monitor = PlayedMonitor()
-    record = described("mon", *monitor.listen, NODE_TYPES.index("monitor"), RELEASE, 5)._replace(id=-1)
+    record = described("mon", *monitor.listen, NODE_TYPES.index("monitor"), release_of(17), 5)._replace(id=-1)
     try:
         with leading(policy=AckPolicy.NONE, intervals=PATIENT) as master:
             assert changed(master, EnsureNode(node=record)) is EnsureNodeResponse
@@ -109,7 +109,7 @@ def test_it_hears_the_lines_of_je() -> None:
     played = Player(read(HOME / "members" / "038-Monitor-mon1.jsonl")).play()
     theirs = next(one.what for one in played if isinstance(one.what, tuple))
     monitor = PlayedMonitor()
-    record = described("mon1", *monitor.listen, NODE_TYPES.index("monitor"), RELEASE, 5)
+    record = described("mon1", *monitor.listen, NODE_TYPES.index("monitor"), release_of(17), 5)
     members = Members(MEMBERS.group, (record,))
     facts = FACTS._replace(node="n4", members=members)
     told = Monitors(SocketNetwork(), lambda: facts, PATIENCE_S, PATIENCE_S)

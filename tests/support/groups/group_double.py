@@ -87,6 +87,7 @@ class GroupDouble:
         beats: a heartbeat after each batch, too.
         node_type: of those who follow.
         log_version: of the nodes' files.
+        stream: the highest version of the stream that the master offers.
         uuid: of the group.
         needs_ack: whether commits want to be acknowledged.
     """
@@ -107,6 +108,7 @@ class GroupDouble:
     beats: bool = False
     node_type: str = "EXTERNAL"
     log_version: int = 17
+    stream: int = 16
     uuid: tuple[int, int] = UUID
     needs_ack: bool = False
     streams: list[StreamConnection] = field(default_factory=list)
@@ -143,6 +145,7 @@ class StreamConnection:
         self._stream: Iterator[bytes] | None = None
         self._asked: int | None = None
         self.messages: list[Message] = []
+        self._beats = -1
         self.ended = self.closed = False
 
     def send(self, data: bytes, deadline: float) -> None:
@@ -233,7 +236,8 @@ class StreamConnection:
             self.say(f.FeederProtocolVersion(version=group.protocol, node=NameIdPair(node.name, 1)))
         elif isinstance(message, f.ReplicaJEVersions):
             least = "7.5.0" if group.protocol >= 7 else None
-            self.say(f.FeederJEVersions(je_version=group.je_version, log_version=16, min_je_version=least))
+            agreed = min(group.stream, message.log_version)
+            self.say(f.FeederJEVersions(je_version=group.je_version, log_version=agreed, min_je_version=least))
         elif isinstance(message, f.NodeGroupInfo):
             if message.group != group.group or (message.uuid_high, message.uuid_low) not in ((0, 0), group.uuid):
                 self.say(f.NodeGroupInfoReject(text="another group, or another uuid"))
@@ -246,7 +250,11 @@ class StreamConnection:
         elif isinstance(message, f.SNTPRequest):
             now = message.originate_ms + self._group.clock_ms
             self.say(f.SNTPResponse(originate_ms=message.originate_ms, receive_ms=now, transmit_ms=now))
+        elif isinstance(message, f.CacheSizeRequest):
+            self.say(f.CacheSizeResponse(cache_bytes=1 << 24, off_heap_bytes=0))
         elif isinstance(message, f.EntryRequest):
+            if group.protocol >= f.NEWEST_PROTOCOL and self._asked is None:
+                self.say(f.SyncupPing())
             self._requested(message)
         elif isinstance(message, f.StartStream):
             assert self._asked is not None, "StartStream first stops a master"
@@ -255,8 +263,9 @@ class StreamConnection:
             self._stream = self.streamed(message.vlsn)
         else:
             acks = (f.Ack, f.GroupAck) if group.needs_ack else ()
-            assert isinstance(message, (f.HeartbeatResponse, f.ShutdownResponse, *acks)), message
-            assert self._stream is not None
+            if not isinstance(message, f.SyncupPing):
+                assert isinstance(message, (f.HeartbeatResponse, f.ShutdownResponse, *acks)), message
+                assert self._stream is not None
 
     def _requested(self, message: f.EntryRequest) -> None:
         node, vlsn = self._node, message.vlsn
@@ -290,8 +299,13 @@ class StreamConnection:
             yield self.heartbeat()
 
     def heartbeat(self) -> bytes:
-        beat = f.Heartbeat(time_ms=5, txn_end_vlsn=self._node.last_sync.vlsn)
-        return FEEDER.encode(beat, self._group.protocol, client=False)
+        protocol, filters = self._group.protocol, {}
+        if protocol >= f.NEWEST_PROTOCOL:
+            self._beats += 1
+            filters = {"id": self._beats, "filtered_vlsn": 0, "passed_vlsn": 0, "commit_ms": 0, "modified_ms": 0}
+            filters["sent_ms"] = 5
+        beat = f.Heartbeat(time_ms=5, txn_end_vlsn=self._node.last_sync.vlsn, **filters)
+        return FEEDER.encode(beat, protocol, client=False)
 
     def framed(self, entries: list[WireEntry]) -> bytes:
         """Entries as a feeder sends them."""

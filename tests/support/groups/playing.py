@@ -144,9 +144,9 @@ def failure_of(group: GroupDouble, storage: Storage, files: CopyServer | None = 
     return node.failure
 
 
-def opened(storage: Storage) -> Environment:
-    """The environment of a node that has stopped."""
-    return Environment(storage, replace(SMALL, replicated=True))
+def opened(storage: Storage, **changes: Any) -> Environment:
+    """The environment of a node that has stopped, or a new one."""
+    return Environment(storage, replace(SMALL, replicated=True, **changes))
 
 
 def described(env: Environment) -> dict[str, dict[str, object]]:
