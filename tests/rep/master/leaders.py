@@ -49,18 +49,20 @@ class PlayedReplica:
         name, node_type: who it is.
         port: where it says that it listens.
         network: how it gets to the master.
+        log_version: of its log.
     """
 
     def __init__(
-        self, address: Address, name: str, node_type: str = ELECTABLE, port: int = 7011, network: Network | None = None
-    ) -> None:
+        self, address: Address, name: str, node_type: str = ELECTABLE, port: int = 7011, network: Network | None = None,
+        log_version: int = 17,
+    ) -> None:  # fmt: skip
         self._joined = join(
             network or SocketNetwork(),
             address,
             GROUP,
             PATIENCE_S,
             force=False,
-            joining=NodeIdentity(name, "localhost", port, node_type),
+            joining=NodeIdentity(name, "localhost", port, node_type, log_version),
         )
         self.id = self._joined.node_id
         self.call: Call = self._joined.call

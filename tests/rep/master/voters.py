@@ -25,7 +25,9 @@ from tests.support.groups.group_double import GroupDouble
 Answer = Callable[[TextMessage], TextMessage | None]
 
 
-def voting(ranking: tuple[int, int], *, port: int = 7002, accepts: bool = True, priority: int = 1) -> Answer:
+def voting(
+    ranking: tuple[int, int], *, port: int = 7002, accepts: bool = True, priority: int = 1, term: int | None = None
+) -> Answer:
     """A member that promises with the ranking of its log, and accepts or not."""
     theirs = Suggestion("localhost", port, f"n{port - 7000}", port - 7000)
 
@@ -34,7 +36,7 @@ def voting(ranking: tuple[int, int], *, port: int = 7002, accepts: bool = True, 
             return Promise(
                 proposal=message.proposal, accepted=None, suggestion=theirs, major_ranking=ranking[0],
                 priority=priority, log_version=17, je_version=release_of(17), minor_ranking=ranking[1],
-                node_id=theirs.id,
+                node_id=theirs.id, term=term,
             )  # fmt: skip
         assert isinstance(message, Accept)
         later = message.proposal._replace(time_ms=message.proposal.time_ms + 1)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from engine.format.entry.group_db import GroupNode, RepGroup
-from engine.format.entry.txn_end import TxnEnd
+from engine.format.entry.txn_end import LAST_TERM, PRE_TERM, TxnEnd
 from engine.format.entry_types import COMMIT
 from engine.rep.client.call import ask
 from engine.rep.client.connection import SocketNetwork
 from engine.rep.group import Membership
-from engine.rep.master.election import RUNNING_MASTER, Acceptor, Vote
+from engine.rep.master.election import RUNNING_MASTER, Acceptor, Vote, new_proposal
 from engine.rep.member.config import JoinConfig
 from engine.rep.member.elections import Voter
 from engine.rep.peers import DisconnectedError
@@ -40,6 +40,7 @@ from tests.support.waiting import PATIENCE_S
 MINE = Suggestion(*LISTEN, "copy1", 3)
 OTHERS = (7002, 7003)
 FIRST, LATER = Proposal(5, 1, 1), Proposal(9, 1, 1)
+TERM = 1_795_362_064_923
 
 
 @pytest.mark.parametrize("name", ["008-Acceptor-n2", "009-Acceptor-n3"])
@@ -96,15 +97,16 @@ class Members:
     Arguments:
         n2, n3: how the others vote; one that is None is down.
         priority: of this node.
+        term: of its log.
     """
 
-    def __init__(self, n2: Answer | None, n3: Answer | None, priority: int = 1) -> None:
+    def __init__(self, n2: Answer | None, n3: Answer | None, priority: int = 1, term: int | None = None) -> None:
         nodes = [NodeDouble(f"n{port - 7000}", port, operations()[:9]) for port in OTHERS]
         answers = {port: answer for port, answer in zip(OTHERS, (n2, n3), strict=True) if answer is not None}
         self.network = Voters(GroupDouble(nodes, ""), answers)
         self.turns: list[str] = []
         config = JoinConfig("copy1", LISTEN, (), "ELECTABLE", priority)
-        vote = Vote(MINE, (40, 44), priority, MINE.id)
+        vote = Vote(MINE, (40, 44), priority, MINE.id, term)
         self.voter = Voter(config, self.network, lambda: FACTS, lambda: vote, lambda: self.turns.append("turn"))
         places = [*((f"n{port - 7000}", ("localhost", port)) for port in OTHERS), ("copy1", LISTEN)]
         records = [
@@ -138,6 +140,48 @@ def test_the_latest_log_is_elected(n2: Answer | None, n3: Answer | None, winner:
     told = [port for port, result in members.network.results if result.value.node == winner]
     assert (set(told), members.voter.is_master) == (set(OTHERS), winner == "copy1")
     assert winner == "copy1" or told[0] == int(winner[1:]) + 7000
+
+
+@pytest.mark.parametrize(
+    ("n2", "n3", "winner"),
+    [
+        (voting((39, 30), term=TERM + 1), voting((90, 90), port=7003, term=TERM - 1), "n2"),
+        (voting((90, 43), term=TERM), voting((39, 45), port=7003, term=TERM), "n3"),
+        (voting((90, 43), term=TERM), None, "copy1"),
+        (voting((39, 30), term=TERM + 1), voting((41, 1), port=7003), "n3"),
+        (voting((39, 30), term=PRE_TERM), voting((39, 31), port=7003, term=TERM + 1), "copy1"),
+        (voting((RUNNING_MASTER, 0)), voting((90, 90), port=7003, term=TERM + 1), "n2"),
+        (voting((RUNNING_MASTER, RUNNING_MASTER), priority=0, term=LAST_TERM), None, "n2"),
+    ],
+)
+def test_the_latest_term_is_elected(n2: Answer | None, n3: Answer | None, winner: str) -> None:
+    """Then the last VLSN; the DTVLSN decides only while a log has no terms."""
+    assert Members(n2, n3, term=TERM).elect() == winner
+
+
+@pytest.mark.parametrize("name", ["009-Acceptor-n2", "010-Acceptor-n3", "014-Acceptor-n1"])
+def test_it_promises_as_a_replica_of_je_25(name: str) -> None:
+    """With the term of its log."""
+    recording, theirs = recorded(HOME / "elections-25" / f"{name}.jsonl")
+    promise = theirs[-1].what
+    assert isinstance(promise, tuple)
+    assert isinstance(promise[1], Promise)
+    said = promise[1]
+    vote = Vote(said.suggestion, (said.major_ranking or 0, said.minor_ranking), said.priority, said.node_id, said.term)
+    facts = FACTS._replace(node=said.suggestion.node, node_id=said.node_id, log_version=26)
+    acceptor = Acceptor(lambda: facts, lambda: vote)
+    mine = replayed(lambda: acceptor.services, recording)
+    assert [played.what for played in mine] == [played.what for played in theirs]
+
+
+def test_no_term_begins_before_that_of_the_log() -> None:
+    """A proposal of a late clock is refused, and a node whose own clock is late proposes a later time."""
+    acceptor = Acceptor(lambda: FACTS, lambda: Vote(MINE, (40, 44), 1, 3, TERM))
+    refused = acceptor.answer(Propose(proposal=Proposal(TERM, 5, 1)))
+    assert isinstance(refused, Reject)
+    assert refused.proposal > Proposal(TERM, 5, 1)
+    assert isinstance(acceptor.answer(Propose(proposal=Proposal(TERM + 1, 5, 1))), Promise)
+    assert new_proposal(LAST_TERM).time_ms == LAST_TERM + 1
 
 
 @pytest.mark.parametrize(
