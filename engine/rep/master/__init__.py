@@ -7,4 +7,5 @@
 * ``feeder_entries``: entries of this node's log as a feeder of JE sends them
 * ``term``: one term of a master of a group of JE
 * ``election``: the promises of a member in elections, and notification of results
+* ``promises``: the file that keeps them
 """

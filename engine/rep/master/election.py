@@ -25,6 +25,7 @@ from engine.rep.client.call import ask
 from engine.rep.client.connection import Address, Network
 from engine.rep.group import release_of
 from engine.rep.intervals import USUAL_INTERVALS
+from engine.rep.master.promises import Promises
 from engine.rep.services.caller import Caller
 from engine.rep.services.port import Service
 from engine.rep.services.questions import NodeFacts, refusal
@@ -97,6 +98,7 @@ class Acceptor:
         vote: returns the current vote of the node; None while the node has no vote.
         given: called after this node has accepted a proposal.
         promise_s: longest wait for the result after a promise.
+        keep: called with each new promise and acceptance, before it is given.
 
     Attributes:
         services: by name.
@@ -109,6 +111,7 @@ class Acceptor:
         vote: Callable[[], Vote | None],
         given: Callable[[], None] = lambda: None,
         promise_s: float = USUAL_INTERVALS.promise_s,
+        keep: Callable[[Promises], None] = lambda _: None,
     ) -> None:
         self._facts = facts
         self._vote = vote
@@ -119,6 +122,7 @@ class Acceptor:
         self._until = 0.0
         self._gave = given
         self._promise_s = promise_s
+        self._keep = keep
         self.given: tuple[Proposal, Suggestion] | None = None
         self.services = {ACCEPTOR.service: Service(self._serve, _PLACES)}
 
@@ -132,10 +136,20 @@ class Acceptor:
                     # Make the promise void: the proposer could still use it, but the ranking in it is about to change.
                     if self._promised == self._pending:
                         self._promised = _after(self._pending)
+                        self._keep(Promises(self._promised, self.given))
                     self._pending = None
                 elif not self._changed.wait(left):
                     continue
             yield
+
+    def restore(self, promises: Promises) -> None:
+        """Take over what was promised before a restart. What was not accepted since is void: the log may have grown."""
+        with self._changed:
+            if self._promised is None and promises.promised is not None:
+                given = promises.accepted
+                used = given is not None and given[0] == promises.promised
+                self._promised = promises.promised if used else _after(promises.promised)
+                self._accepted, self.given = given[1] if given is not None else None, given
 
     def ended(self, proposal: Proposal) -> None:
         """Note that the election of a proposal, or a later one, has ended."""
@@ -183,6 +197,7 @@ class Acceptor:
                 if vote.term is not None and message.proposal.time_ms <= vote.term < LAST_TERM:
                     # The clock of the proposer is late: its winner would have an earlier term than this log.
                     return Reject(proposal=Proposal(vote.term, (1 << _MACHINE_BITS) - 1, _LAST_COUNTER))
+                self._keep(Promises(message.proposal, self.given))
                 self._promised = message.proposal
                 if vote.ranking[0] < RUNNING_MASTER:
                     self._pending, self._until = message.proposal, time.monotonic() + self._promise_s
@@ -201,6 +216,7 @@ class Acceptor:
             if isinstance(message, Accept):
                 if promised != message.proposal:
                     return Reject(proposal=promised or message.proposal)
+                self._keep(Promises(message.proposal, (message.proposal, message.value)))
                 self._accepted = message.value
                 self.given = message.proposal, message.value
                 return AcceptReply(proposal=message.proposal, value=message.value)

@@ -30,6 +30,7 @@ from engine.format.vlsn import NULL_VLSN
 from engine.rep.client.connection import Address, Network
 from engine.rep.group import ELECTABLE, Membership
 from engine.rep.master.election import LEARNERS, RUNNING_MASTER, Acceptor, Vote, ask_all, new_proposal
+from engine.rep.master.promises import Promises
 from engine.rep.member.config import JoinConfig
 from engine.rep.peers import DisconnectedError
 from engine.rep.services.questions import NodeFacts
@@ -61,6 +62,7 @@ class Voter:
         config: how the node joins.
         network: opens connections to the other members. facts, vote: return the current facts and vote of the node.
         turned: called when a node other than the previous one was elected.
+        keep: called with each promise, before it is given.
 
     Attributes:
         elected: the result of the last election known to this node.
@@ -74,6 +76,7 @@ class Voter:
         facts: Callable[[], NodeFacts],
         vote: Callable[[], Vote | None],
         turned: Callable[[], None],
+        keep: Callable[[Promises], None] = lambda _: None,
     ) -> None:
         self._config = config
         self._network = network
@@ -82,7 +85,7 @@ class Voter:
         self._mutex = threading.Lock()
         self._heard_at = -_WINNER_S
         self._step_s = min(config.timeout_s, _STEP_S)
-        self.acceptor = Acceptor(facts, vote, given=turned, promise_s=config.intervals.promise_s)
+        self.acceptor = Acceptor(facts, vote, given=turned, promise_s=config.intervals.promise_s, keep=keep)
         self.elected: MasterAnswer | None = None
 
     @property

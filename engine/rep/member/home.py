@@ -17,12 +17,13 @@ from engine.errors import UsageError, plural
 from engine.events import Listener
 from engine.format.entry.group_db import GroupNode
 from engine.format.entry.txn_end import FIRST_TERM, PRE_TERM
-from engine.format.versions import NEWEST_VERSION
+from engine.format.versions import MASTER_TERM, NEWEST_VERSION
 from engine.log.marker import MARKER
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.group_state import GroupLook, NodeLook
 from engine.rep.client.hot_copy import choose
 from engine.rep.group import ELECTABLE, Membership, committed_members, form_group, may_form, read_membership
+from engine.rep.master.promises import NO_PROMISES, PromiseFile, Promises
 from engine.rep.master.term import last_end
 from engine.rep.member.config import JoinConfig
 from engine.rep.member.network_restore import NetworkRestore
@@ -58,6 +59,7 @@ class Home:
         self._config = config
         self._network = network
         self._listener = listener
+        self._promises = PromiseFile(storage)
         self._restore = NetworkRestore(storage, network, config.timeout_s, listener, stopping)
         self._membership: Membership | None = None
         self.env: Environment | None = None
@@ -139,6 +141,15 @@ class Home:
         self.master_term = (end.master_term or PRE_TERM) if end is not None else FIRST_TERM
         self._new_version = env.engine.log_version
         self.env = env
+
+    def promises(self) -> Promises:
+        """The promises of the member whose environment this is, kept since log version 22."""
+        return self._promises.read() if self.log_version >= MASTER_TERM else NO_PROMISES
+
+    def keep(self, promises: Promises) -> None:
+        """Keep promises for the time after a restart."""
+        if self.log_version >= MASTER_TERM:
+            self._promises.write(promises)
 
     def note_end(self, dtvlsn: int, master_term: int) -> None:
         """Note the highest DTVLSN and term of entries that were replayed."""

@@ -99,13 +99,12 @@ class JoinedNode:
         self._seeker = Seeker(config, network, self._home)
         self._monitors = Monitors(network, self.facts, config.timeout_s, config.intervals.monitors_s)
         self._elected: MasterAnswer | None = None
-        self._voter = Voter(config, network, self.facts, self._vote, self._turn) if config.votes else None
-        self._questions = (
-            Questions(self.facts, self._heard, self._change) if self._voter is not None else Questions(self.facts)
-        )
+        voter = Voter(config, network, self.facts, self._vote, self._turn, self._home.keep)
+        self._voter = voter if config.votes else None
+        self._questions = Questions(self.facts, *((self._heard, self._change) if config.votes else ()))
         self._copies = LogFileServer(self)
         self._records = RecordRequests(self)
-        tls = server_context(config.tls) if config.tls is not None else None
+        tls = config.tls and server_context(config.tls)
         self._port = Port(config.listen, self._services, tls) if config.answers else None
         self._thread = threading.Thread(target=self._main, name=f"{config.name} main", daemon=True)
         self.role = Role.UNKNOWN
@@ -141,6 +140,8 @@ class JoinedNode:
         try:
             # A node that listens and has a group reports it: nodes that would create a group rely on that.
             self._home.open_if_there()
+            if self._voter is not None:
+                self._voter.acceptor.restore(self._home.promises())
             self._seeker.wanted()
             if not self.config.addresses and self._home.env is not None and not self._home.has_no_group:
                 # No address leads to a node that could make it a member.
@@ -421,8 +422,7 @@ class JoinedNode:
 
     def _lead(self, voter: Voter, env: Environment) -> None:
         """Lead until another node is elected."""
-        name, listen, intervals = self.config.name, self.config.listen, self.config.intervals
-        writer = env.engine.writer
+        name, listen, intervals, writer = self.config.name, self.config.listen, self.config.intervals, env.engine.writer
         assert writer is not None
 
         def failed(_: JetoolError) -> None:
@@ -432,8 +432,8 @@ class JoinedNode:
         def is_over() -> bool:
             return self._stopping or not voter.is_master or writer.failure is not None
 
-        lead, began_ms = self.config.lead, voter.elected_ms
-        term = Leadership(env, name, listen, lead, failed, self._monitors.changed, intervals, began_ms)
+        told = failed, self._monitors.changed
+        term = Leadership(env, name, listen, self.config.lead, *told, intervals, voter.elected_ms)
         herald = Herald(
             self._network,
             term.group.name or "",

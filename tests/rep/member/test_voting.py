@@ -11,6 +11,7 @@ from engine.rep.client.call import ask
 from engine.rep.client.connection import SocketNetwork
 from engine.rep.group import Membership
 from engine.rep.master.election import RUNNING_MASTER, Acceptor, Vote, new_proposal
+from engine.rep.master.promises import NAME, NO_PROMISES, PromiseFile, Promises
 from engine.rep.member.config import JoinConfig
 from engine.rep.member.elections import Voter
 from engine.rep.peers import DisconnectedError
@@ -27,6 +28,7 @@ from engine.rep.wire.election_lines import (
     Result,
     Suggestion,
 )
+from engine.storage.base import write_synced
 from engine.storage.memory import MemoryStorage
 from tests.rep.master.voters import Answer, Voters, voting
 from tests.rep.services.scripted import recorded, replayed
@@ -274,3 +276,42 @@ def test_it_votes_before_its_own_log_says_that_it_is_a_member() -> None:
     ends = [end.dtvlsn for entry in log if isinstance(end := entry.record(), TxnEnd)]
     assert (promise.major_ranking, promise.minor_ranking) == (max(ends), log[-1].vlsn)
     assert (promise.priority, promise.suggestion.node) == (0, "copy1")
+
+
+def test_promises_outlive_the_member() -> None:
+    """In JE's own file. A promise that was not accepted is void after a restart, an acceptance still binds."""
+    storage = MemoryStorage()
+    kept = PromiseFile(storage)
+    assert kept.read() == NO_PROMISES
+    first = Acceptor(lambda: FACTS, lambda: Vote(MINE, (40, 44), 1, 3), keep=kept.write)
+    first.answer(Propose(proposal=FIRST))
+    second = Acceptor(lambda: FACTS, lambda: Vote(MINE, (40, 44), 1, 3), keep=kept.write)
+    second.restore(kept.read())
+    assert isinstance(second.answer(Accept(proposal=FIRST, value=MINE)), Reject)
+    assert isinstance(second.answer(Propose(proposal=FIRST)), Reject)
+    for message in (Propose(proposal=LATER), Accept(proposal=LATER, value=MINE)):
+        second.answer(message)
+    third = Acceptor(lambda: FACTS, lambda: Vote(MINE, (40, 44), 1, 3), keep=kept.write)
+    third.restore(kept.read())
+    assert third.given == (LATER, MINE)
+    assert isinstance(third.answer(Propose(proposal=FIRST)), Reject)
+    assert isinstance(third.answer(Accept(proposal=LATER, value=MINE)), AcceptReply)
+
+
+@pytest.mark.parametrize(
+    ("text", "promised"),
+    [
+        ('{"promisedProposal":"00000179cf2b6c00179cf2b6c00(MIN_TERM)"}', Proposal(1_622_678_400_000, 0, 0)),
+        ('{"promisedProposal":"000001a222f3678972f820cccc6072f51ae55a6fa7d65a0800000001"}',
+         Proposal(0x1A222F36789, 0x72F820CCCC6072F51AE55A6FA7D65A08, 1)),
+        ('{"promisedProposal":17}', None),
+        ('{"promisedProposal":null,"acceptedValue":"n2","acceptedProposal":"000001a2"}', None),
+        ("[]", None),
+        ("{", None),
+        ("[" * 50_000, None),
+    ],
+)  # fmt: skip
+def test_the_file_of_promises_as_je_writes_it(text: str, promised: Proposal | None) -> None:
+    storage = MemoryStorage()
+    write_synced(storage, NAME, text.encode())
+    assert PromiseFile(storage).read() == Promises(promised, None)
