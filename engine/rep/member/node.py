@@ -104,7 +104,7 @@ class JoinedNode:
         self._questions = Questions(self.facts, *((self._heard, self._change) if config.votes else ()))
         self._copies = LogFileServer(self)
         self._records = RecordRequests(self)
-        tls = config.tls and server_context(config.tls)
+        tls = server_context(config.tls) if config.tls is not None else None
         self._port = Port(config.listen, self._services, tls) if config.answers else None
         self._thread = threading.Thread(target=self._main, name=f"{config.name} main", daemon=True)
         self.role = Role.UNKNOWN
