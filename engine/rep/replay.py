@@ -74,7 +74,7 @@ class Replay:
     Attributes:
         master_vlsn: the last known VLSN of the master.
         dtvlsn: the highest DTVLSN seen.
-        master_term: the latest term seen of a master; 0 before.
+        master_term: the term in the last Commit or Abort; 0 before.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -215,7 +215,7 @@ class Replay:
 
     def _ended(self, record: TxnEnd, term: int) -> None:
         self.dtvlsn = max(self.dtvlsn, record.dtvlsn)
-        self.master_term = max(self.master_term, term)
+        self.master_term = term
 
     def _log(self, entry: StreamRecord) -> None:
         """Log an entry that belongs to no transaction open here."""

@@ -49,7 +49,9 @@ class Home:
 
     Attributes:
         env: the environment; replaced by another object after a rollback or restore; None until it is open.
-        dtvlsn, master_term: the highest DTVLSN and term in Commits and Aborts of the log, except those being replayed.
+        dtvlsn: the highest DTVLSN in Commits and Aborts of the log, except those being replayed.
+        master_term: the term in the last of these: ``PRE_TERM`` after an entry of a master without terms, so that
+            elections compare by DTVLSN again.
     """
 
     def __init__(
@@ -152,8 +154,8 @@ class Home:
             self._promises.write(promises)
 
     def note_end(self, dtvlsn: int, master_term: int) -> None:
-        """Note the highest DTVLSN and term of entries that were replayed."""
-        self.dtvlsn, self.master_term = max(self.dtvlsn, dtvlsn), max(self.master_term, master_term)
+        """Note the highest DTVLSN and the last term of entries that were replayed; 0: none."""
+        self.dtvlsn, self.master_term = max(self.dtvlsn, dtvlsn), master_term or self.master_term
 
     def form(self, group: str) -> None:
         """Make a new group whose only member is this node, if the environment has no group."""

@@ -273,8 +273,8 @@ class JoinedNode:
         replay = self._replay
         durable = term.gate.dtvlsn if term is not None else max(replay.dtvlsn if replay is not None else 0, 0)
         ranking = max(durable, self._home.dtvlsn), max(self.stream_range().last, 0)
-        terms = replay.master_term if replay is not None else 0, term.began_ms if term is not None else 0
-        began = max(self._home.master_term, *terms)
+        began = (replay.master_term if replay is not None else 0) or self._home.master_term
+        began = term.began_ms if term is not None else began
         return Vote(mine, ranking, priority, node_id, began if has_terms else None)
 
     def _turn(self) -> None:

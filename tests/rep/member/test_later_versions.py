@@ -14,6 +14,8 @@ from engine.format.entry.txn_end import LAST_TERM, PRE_TERM, TxnEnd
 from engine.format.entry_types import COMMIT, INS_LN_TX, NAME_LNS, UPD_IMAGE, UPD_LN_TX
 from engine.format.tuples import string_key
 from engine.rep.group import release_of
+from engine.rep.master.term import last_end
+from engine.rep.replay import Replay, StreamRecord
 from engine.rep.stream import StreamReader
 from engine.rep.wire import feeder as f
 from engine.rep.wire.entries import WireEntry
@@ -197,3 +199,22 @@ def _for(entry: WireEntry, version: int) -> Any:
     if isinstance(record, LN) and version < entry.log_version:
         return record._replace(flags=record.flags & HAS_EXPIRATION, flags2=0, flags3=0)
     return record
+
+
+def test_the_term_of_a_vote_is_that_of_the_last_end() -> None:
+    """An entry of a master without terms, in a group of two releases, makes DTVLSNs decide again."""
+    log = operations()
+    last = next(entry for entry in reversed(log) if entry.type_number == COMMIT)
+    record = last.record()
+    assert isinstance(record, TxnEnd)
+    null = record._replace(id=-9000, last_lsn=-1)
+    later = WireEntry(log[-1].vlsn + 1, COMMIT, 17, encode_body(COMMIT, 17, null))
+    for entries, term in ((log, record.master_term), ([*log, later], PRE_TERM)):
+        with opened(MemoryStorage(), log_version=26) as env:
+            replay = Replay(env.engine)
+            assert replay.master_term == 0
+            for entry in entries:
+                replay.redo(StreamRecord(entry.vlsn, entry.type_number, entry.record()))
+            end = last_end(env)
+            assert end is not None
+            assert (replay.master_term, end.master_term) == (term, term)
