@@ -41,7 +41,7 @@ from engine.format.entry_types import (
     type_name,
 )
 from engine.format.lsn import NULL_LSN
-from engine.format.versions import BEFORE_IMAGES
+from engine.format.versions import BEFORE_IMAGES, LN_KEY_FIRST
 from engine.format.vlsn import NULL_VLSN
 from engine.tree.bin_node import times_from
 from engine.tree.database_state import DatabaseState
@@ -157,9 +157,9 @@ class Replay:
                 raise self._parted(entry, f"there is no database {record.db_id}")
             key = state.order.wrap(record.key)
             self._check_unlocked(entry, state, key, txn)
-            marks = EntryMarks(
-                times_from(record.modification_time, record.creation_time), record.flags2 & (TOMBSTONE | BEFORE_IMAGE)
-            )
+            times = times_from(record.modification_time, record.creation_time)
+            shared = record.flags2 & (TOMBSTONE | BEFORE_IMAGE)
+            marks = EntryMarks(times, shared) if self._version >= LN_KEY_FIRST else None
             # The tail of a before-image entry goes with its type.
             tail = record.tail if kind.update_tx == entry.type_number else None
             payload = Payload(record.data, kind, record.expiration, record.content, tail, marks=marks)
