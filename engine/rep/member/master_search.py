@@ -30,7 +30,6 @@ class Seeker:
 
     Attributes:
         group: the name of the group, empty while it is unknown.
-        node_id: of this node.
         has_followed: whether there was a master before; then nodes that do not answer are expected to come back.
     """
 
@@ -42,8 +41,18 @@ class Seeker:
         self._taken_since = 0.0
         self._step_s = min(config.timeout_s, _VOTER_LOOK_S) if config.votes else config.timeout_s
         self.group = config.group or ""
-        self.node_id = NEW_NODE
+        self._node_id = NEW_NODE
         self.has_followed = False
+
+    @property
+    def node_id(self) -> int:
+        """The id of this node. A member knows its id from its own log: JE 25.3 ignores promises without it."""
+        own = self._home.own_record() if self._node_id == NEW_NODE else None
+        return own[1].id if own is not None else self._node_id
+
+    @node_id.setter
+    def node_id(self, node_id: int) -> None:
+        self._node_id = node_id
 
     def wanted(self) -> str | None:
         """The name of the group to join, or of the environment's group; None while unknown.
@@ -147,7 +156,7 @@ class Seeker:
             )
         except NameInUseError as error:
             raise self._taken(error) from error
-        self._taken_since, self.node_id = 0.0, joined.node_id
+        self._taken_since, self._node_id = 0.0, joined.node_id
         if abs(joined.clock_ms) > config.max_skew_ms:
             joined.call.close()
             raise RefusedError(

@@ -7,10 +7,12 @@ from collections.abc import Iterator
 import pytest
 
 from engine.db.environment import Environment
+from engine.rep.client.call import ask
 from engine.rep.client.connection import Address, SocketNetwork
 from engine.rep.client.group_state import state_of
 from engine.rep.client.master_transfer import plan_transfer, transfer_master
 from engine.rep.group import committed_members
+from engine.rep.master.election import new_proposal
 from engine.rep.master.term import LeadConfig
 from engine.rep.member.config import JoinConfig
 from engine.rep.member.home import Home
@@ -19,6 +21,8 @@ from engine.rep.peers import PeerError
 from engine.rep.records import GetRequest, PutRequest
 from engine.rep.remote import get_record, put_record
 from engine.rep.status import Role
+from engine.rep.wire.election_lines import ACCEPTOR, Promise, Propose
+from engine.rep.wire.lines import Envelope
 from engine.storage.memory import MemoryStorage
 from tests.rep.master.leaders import GROUP, leading
 from tests.support.environments.workload import SMALL
@@ -195,3 +199,16 @@ def test_no_second_group_is_made_beside_a_node_that_opens_its_own(monkeypatch: p
         assert nodes.running[0].facts().group == GROUP
     finally:
         nodes.close()
+
+
+def test_a_member_that_restarts_alone_says_its_id(nodes: Nodes) -> None:
+    """JE 25.3 ignores the promise of a node that says no id, and there would be no master while that node waits."""
+    nodes.await_roles(nodes.master())
+    mine, other = (nodes.running[at].node_id() for at in (1, 2))
+    nodes.close()
+    again = nodes.start(1)
+    assert (again.role, mine == other) == (Role.UNKNOWN, False)
+    assert again.facts().node_id == mine
+    said = ask(SocketNetwork(), nodes.places[1], ACCEPTOR, GROUP, Propose(proposal=new_proposal()), PATIENCE_S)
+    assert said is not None
+    assert (said[0], type(said[1])) == (Envelope("2.0", GROUP, mine), Promise)
