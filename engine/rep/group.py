@@ -39,6 +39,7 @@ from engine.format.lsn import NULL_LSN
 from engine.format.tuples import parse_string_key, string_key
 from engine.format.versions import JE_RELEASES
 from engine.format.vlsn import NULL_VLSN
+from engine.rep.stream import new_term
 from engine.tree.tree import bins, slot_data
 from engine.txn.txn import Txn
 
@@ -195,7 +196,7 @@ def lead_alone(engine: Engine) -> None:
     """
     number = require_alone(engine)
     assert engine.vlsn_index is not None
-    engine.lead(AloneGate(engine.vlsn_index, number))
+    engine.lead(AloneGate(engine.vlsn_index, number), new_term(engine))
 
 
 def require_alone(engine: Engine) -> int:

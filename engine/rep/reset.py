@@ -36,6 +36,7 @@ from engine.rep.group import (
     new_group,
     release_of,
 )
+from engine.rep.stream import new_term
 
 
 class ResetGroup(NamedTuple):
@@ -73,7 +74,7 @@ def reset_group(env: Environment, group: str, node: str, host: str, port: int) -
     before = committed_members(engine)
     last_id = max((member.id for member in before.nodes), default=0) if before is not None else 0
     last_id = max(last_id, before.group.last_node_id if before is not None else 0)
-    engine.lead(AloneGate(index, last_id + 1))
+    engine.lead(AloneGate(index, last_id + 1), new_term(engine))
     # The new file begins before the checkpoint, so that recovery of the new group begins in a file without the old
     # stream.
     writer.force_new_file()

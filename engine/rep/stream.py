@@ -217,6 +217,21 @@ def entry_at(engine: Engine, vlsn: int) -> tuple[int, StreamEntry]:
     return raw.lsn, form_of(raw)
 
 
+def last_end(engine: Engine) -> TxnEnd | None:
+    """The last Commit or Abort of the stream in the log."""
+    last = engine.stream_range.last_txn_end
+    if last <= 0:
+        return None
+    raw = raw_at(engine, last)
+    return decode_txn_end(raw.body, raw.version)
+
+
+def new_term(engine: Engine) -> int:
+    """The term of a master that was not elected: the current time, or the last term of the log if that is later."""
+    end = last_end(engine)
+    return max(engine.now_ms(), end.master_term if end is not None else 0)
+
+
 def raw_at(engine: Engine, vlsn: int) -> RawEntry:
     """The visible entry at a VLSN of the range.
 

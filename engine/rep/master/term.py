@@ -21,7 +21,6 @@ from typing import Final
 from engine.db.environment import Environment
 from engine.errors import JetoolError, RefusedError
 from engine.format.entry.group_db import NODE_TYPES, GroupNode, RepGroup
-from engine.format.entry.txn_end import TxnEnd, decode_txn_end
 from engine.format.versions import MASTER_TERM
 from engine.format.vlsn import NULL_VLSN
 from engine.rep.acks import AckPolicy, GroupGate
@@ -35,7 +34,7 @@ from engine.rep.peers import DisconnectedError
 from engine.rep.services.caller import Caller
 from engine.rep.services.port import Service
 from engine.rep.status import ReplicaProgress
-from engine.rep.stream import raw_at
+from engine.rep.stream import last_end
 from engine.rep.wire.feeder import FEEDER, SYNC
 from engine.rep.wire.values import NameIdPair
 from engine.vlsn.vlsn_range import VLSNRange
@@ -107,7 +106,7 @@ class Leadership:
         self._over = threading.Event()
         self.pair = NameIdPair(name, mine.id)
         self.problem: JetoolError | None = None
-        end, has_terms = last_end(env), engine.log_version >= MASTER_TERM
+        end, has_terms = last_end(engine), engine.log_version >= MASTER_TERM
         durable = max(end.dtvlsn, 0) if end is not None else 0
         inherited = max(stream_of(env).last, 0) if has_terms else 0
         self.gate = GroupGate(engine.vlsn_index, mine.id, config.policy, config.ack_timeout_s, durable, inherited)
@@ -330,12 +329,3 @@ def check_member(env: Environment, name: str, listen: Address) -> GroupNode:
 def stream_of(env: Environment) -> VLSNRange:
     """The part of the stream that an environment has."""
     return env.engine.stream_range
-
-
-def last_end(env: Environment) -> TxnEnd | None:
-    """The last Commit or Abort of the stream in the log."""
-    last = stream_of(env).last_txn_end
-    if last <= 0:
-        return None
-    raw = raw_at(env.engine, last)
-    return decode_txn_end(raw.body, raw.version)

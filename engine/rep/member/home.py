@@ -24,12 +24,12 @@ from engine.rep.client.group_state import GroupLook, NodeLook
 from engine.rep.client.hot_copy import choose
 from engine.rep.group import ELECTABLE, Membership, committed_members, form_group, may_form, read_membership
 from engine.rep.master.promises import NO_PROMISES, PromiseFile, Promises
-from engine.rep.master.term import last_end
 from engine.rep.member.config import JoinConfig
 from engine.rep.member.network_restore import NetworkRestore
 from engine.rep.peers import DisconnectedError
 from engine.rep.restore import holds_log, replica_config
 from engine.rep.rollback import hard_recover
+from engine.rep.stream import last_end
 from engine.rep.syncup import Action, SyncupPlan, check_rollback_limit, refuse_without_restore
 from engine.storage.base import Storage
 from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange
@@ -138,7 +138,7 @@ class Home:
         self._opened(env)
 
     def _opened(self, env: Environment) -> None:
-        end = last_end(env)
+        end = last_end(env.engine)
         self.dtvlsn = max(end.dtvlsn, 0) if end is not None else 0
         self.master_term = (end.master_term or PRE_TERM) if end is not None else FIRST_TERM
         self._new_version = env.engine.log_version

@@ -14,9 +14,8 @@ from engine.format.entry.txn_end import LAST_TERM, PRE_TERM, TxnEnd
 from engine.format.entry_types import COMMIT, INS_LN_TX, NAME_LNS, UPD_IMAGE, UPD_LN_TX
 from engine.format.tuples import string_key
 from engine.rep.group import release_of
-from engine.rep.master.term import last_end
 from engine.rep.replay import Replay, StreamRecord
-from engine.rep.stream import StreamReader
+from engine.rep.stream import StreamReader, last_end, new_term
 from engine.rep.wire import feeder as f
 from engine.rep.wire.entries import WireEntry
 from engine.storage.memory import MemoryStorage
@@ -215,6 +214,18 @@ def test_the_term_of_a_vote_is_that_of_the_last_end() -> None:
             assert replay.master_term == 0
             for entry in entries:
                 replay.redo(StreamRecord(entry.vlsn, entry.type_number, entry.record()))
-            end = last_end(env)
+            end = last_end(env.engine)
             assert end is not None
             assert (replay.master_term, end.master_term) == (term, term)
+
+
+def test_a_late_clock_begins_no_earlier_term() -> None:
+    """A tool that writes as the only member: JE would refuse a log whose terms fall."""
+    log = operations()
+    with opened(MemoryStorage(), log_version=26) as env:
+        replay = Replay(env.engine)
+        for entry in log:
+            replay.redo(StreamRecord(entry.vlsn, entry.type_number, entry.record()))
+        end = TxnEnd(-1, -9000, 1_790_000_000_000, 1, 1, LAST_TERM)
+        replay.redo(StreamRecord(log[-1].vlsn + 1, COMMIT, end))
+        assert new_term(env.engine) == LAST_TERM
