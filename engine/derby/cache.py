@@ -5,8 +5,7 @@ cache defines the protocol for that (``LogGuard``) and calls it before every wri
 all pages are written for a checkpoint. Pages are written in the order of their keys; the files are synced by
 ``write_all`` before it returns.
 
-With ``copies`` every page is written twice, so that a torn write can be repaired (``page_copies``). Evicted pages are
-then written in batches, since each batch costs a sync.
+With ``copies`` every page is written twice, so that a torn write can be repaired (``page_copies``).
 """
 
 from __future__ import annotations
@@ -21,7 +20,10 @@ from engine.derby.page_copies import PageCopies, PageCopy
 from engine.derby.pages import LivePage, Page, decode_page, fresh_page
 from engine.errors import DamageError, FormatError, caused_by
 
-DEFAULT_PAGES: Final = 4096
+_new_tuple: Final = tuple.__new__
+# 64 MB of pages; in memory, with an object for each row, four times as much.
+DEFAULT_PAGES: Final = 16_384
+_USUAL_PAGE_BYTES: Final = 4096
 # Share of a full cache whose changed pages are written together, and the size at which the file of copies is restarted.
 _BATCH_SHARE: Final = 8
 _MOST_COPIES_BYTES: Final = 1 << 24
@@ -63,12 +65,12 @@ class PageCache:
     Arguments:
         containers: the container files.
         guard: the write-ahead rule.
-        capacity: pages that stay in memory.
-        notice: called with the ranges of pages before ``write_all`` writes them.
+        capacity: pages of 4096 bytes that stay in memory; larger pages count several times.
+        notice: called with the ranges of pages before they are written.
         copies: the file where pages are written first; None writes them once.
     """
 
-    __slots__ = ("_capacity", "_copies", "_dirty", "_guard", "_notice", "_pages", "containers", "written")
+    __slots__ = ("_capacity", "_copies", "_dirty", "_filled", "_guard", "_notice", "_pages", "containers", "written")
 
     def __init__(
         self,
@@ -84,6 +86,7 @@ class PageCache:
         self._notice = notice
         self._copies = copies
         self._pages: dict[CacheKey, Page] = {}
+        self._filled = 0
         self._dirty: set[CacheKey] = set()
         self.written = 0
 
@@ -97,14 +100,15 @@ class PageCache:
 
         Raises: DamageError if the checksum or the content of the page is wrong (R-DRB-33).
         """
-        key = CacheKey(found.key, number)
+        # Faster than CacheKey(...): a NamedTuple's constructor is a Python function.
+        key = _new_tuple(CacheKey, (found.key, number))
         # Remove the page and insert it again: the order of the dict is the order of use.
         cached = self._pages.pop(key, None)
         if cached is None:
             cached = self._read(found, number)
             if cached is None:
                 return None
-            self._make_room()
+            self._make_room(cached)
         self._pages[key] = cached
         return cached
 
@@ -113,13 +117,13 @@ class PageCache:
         header_length = container.HEADER_SIZE if number == 0 else 0
         size, minimum = found.header.page_size, found.header.minimum_record_size
         made = fresh_page(page_format, number, size, minimum, header_length)
-        self._make_room()
+        self._make_room(made)
         self._pages[CacheKey(found.key, number)] = made
         return made
 
     def changed(self, found: Container, number: int) -> None:
         """Mark a page as changed."""
-        self._dirty.add(CacheKey(found.key, number))
+        self._dirty.add(_new_tuple(CacheKey, (found.key, number)))
 
     def page_count(self, found: Container) -> int:
         """Number of pages of a container, including those that are only in memory."""
@@ -129,7 +133,7 @@ class PageCache:
     def forget(self, key: ContainerKey) -> None:
         """Drop the pages of a container that is about to be removed."""
         for cached in [one for one in self._pages if one.container == key]:
-            del self._pages[cached]
+            self._filled -= _weight(self._pages.pop(cached))
             self._dirty.discard(cached)
 
     def write_all(self) -> int:
@@ -169,20 +173,23 @@ class PageCache:
         size = found.header.page_size
         return found.path, key.page * size, size
 
-    def _make_room(self) -> None:
-        """Evict the least recently used page; a changed page is written first."""
-        while len(self._pages) >= self._capacity:
+    def _make_room(self, wanted: Page) -> None:
+        """Count a page that is about to be kept, and evict the least recently used ones until there is room.
+
+        A changed page is written first. That costs up to three syncs: of the log, of the saved bytes and of the copies.
+        So the changed pages of the least recently used part of the cache are written with it.
+        """
+        self._filled += _weight(wanted)
+        while self._filled > self._capacity and self._pages:
             oldest = next(iter(self._pages))
             if oldest in self._dirty:
                 self._guard.before_pages()
-                batch = [oldest]
-                if self._copies is not None:
-                    # A batch of copies costs a sync, so the changed pages of the least recently used part of the cache
-                    # share one.
-                    share = islice(self._pages, max(self._capacity // _BATCH_SHARE, 1))
-                    batch = sorted(key for key in share if key in self._dirty)
+                share = islice(self._pages, max(self._capacity // _BATCH_SHARE, 1))
+                batch = sorted(key for key in share if key in self._dirty)
+                if self._notice is not None:
+                    self._notice.protect([self._range(key) for key in batch])
                 self._write(batch)
-            del self._pages[oldest]
+            self._filled -= _weight(self._pages.pop(oldest))
 
     def _write(self, keys: list[CacheKey]) -> None:
         """Write pages, copies of them first."""
@@ -228,3 +235,7 @@ class PageCache:
                 hint="restore the file from a backup, with the log files written since",
             )
             raise caused_by(damage, error) from error
+
+
+def _weight(kept: Page) -> int:
+    return max(kept.page_size // _USUAL_PAGE_BYTES, 1)

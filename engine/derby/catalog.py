@@ -29,6 +29,7 @@ from engine.derby.format.row import FIELD_OVERFLOW
 from engine.derby.log import DerbyLogFiles
 from engine.derby.pages import LivePage
 from engine.derby.recovery.compensate import place_of, undoable
+from engine.derby.recovery.moved_rows import MovedRows
 from engine.derby.recovery.redo import Redo
 from engine.derby.service_properties import CATALOGUE, PROPERTIES_ID
 from engine.derby.xact_table import Xact
@@ -139,10 +140,13 @@ def keeps_log(database: DerbyDatabase, cache: PageCache) -> bool:
 
 def _bring_up_to_date(cache: PageCache, pending: PendingCatalogChanges) -> None:
     """Redo the changes, and undo the changes of losers."""
-    redo = Redo(pending.log, cache)
-    for at in pending.changes:
-        if at >= pending.redo_lwm:
-            redo.redo(pending.log.record(at))
+    redo, moved = Redo(pending.log, cache), MovedRows(cache)
+    try:
+        for at in pending.changes:
+            if at >= pending.redo_lwm:
+                redo.redo(pending.log.record(at))
+    finally:
+        redo.close()
     changed = set(pending.changes)
     for loser in pending.losers:
         own = [pending.log.record(at) for at in loser.instants if at in changed]
@@ -156,7 +160,7 @@ def _bring_up_to_date(cache: PageCache, pending: PendingCatalogChanges) -> None:
             target = cache.get(home, operation.page) if home is not None else None
             if home is None or target is None:
                 raise FormatError("a page of the catalogue is not there")
-            loggable.undo(target, operation, one.data, place_of(cache, home, one, operation).record_id)
+            loggable.undo(target, operation, one.data, place_of(cache, moved, home, one, operation).record_id)
             cache.changed(home, operation.page)
 
 

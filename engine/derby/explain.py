@@ -116,6 +116,7 @@ def _decide(database: DerbyDatabase, log: DerbyLogFiles, start: Start) -> tuple[
             before = redo.applied
             redo.redo(one)
             decided[one.instant] = redo.applied > before
+    redo.close()
     containers.close()
     assert scan.end is not None
     return decided, table, scan.end

@@ -16,7 +16,7 @@ from engine.errors import FormatError
 
 def do_insert(target: Page, operation: operations.Insert, data: bytes) -> None:
     """Put the row at the slot."""
-    _rows_of(target).insert(operation.slot, _renamed(row.read_row(FieldCursor(data)), operation.record_id))
+    _rows_of(target).insert_logged(operation.slot, data, operation.record_id)
 
 
 def undo_insert(target: Page, operation: operations.Insert, _: bytes, record_id: int) -> None:

@@ -35,6 +35,8 @@ from engine.errors import FormatError, plural
 STORED: Final = 117
 ALLOCATION: Final = 118
 
+_new_tuple: Final = tuple.__new__
+
 NEVER_INITIALISED: Final = 0
 VALID: Final = 1
 INVALID: Final = 2
@@ -137,7 +139,8 @@ def decode_unchecked(data: bytes) -> StoredPage:
         middle = offset + length
         if offset < HEADER_SIZE or middle + reserved > limit or length == 0:
             raise FormatError("a slot points outside the page", found=f"slot {slot}: {offset}+{length}+{reserved}")
-        rows.append(StoredRow(offset, data[offset:middle], data[middle : middle + reserved]))
+        # Faster than StoredRow(...): a NamedTuple's constructor is a Python function.
+        rows.append(_new_tuple(StoredRow, (offset, data[offset:middle], data[middle : middle + reserved])))
         spans.append((offset, middle + reserved))
     at = HEADER_SIZE
     for start, end in sorted(spans):
@@ -154,15 +157,19 @@ def encode(page: StoredPage, page_size: int) -> bytes:
     put_page_header(out, page.header._replace(slots=len(page.rows)))
     limit = page_size - CHECKSUM_SIZE - SLOT_SIZE * len(page.rows)
     for slot, row in enumerate(page.rows):
-        middle = row.offset + len(row.record)
-        end = middle + len(row.slack)
-        if end > limit:
-            raise FormatError("the rows of a page do not fit", expected=f"{limit} bytes", found=plural(end, "byte"))
-        out[row.offset : middle] = row.record
-        out[middle:end] = row.slack
-        at = page_size - CHECKSUM_SIZE - SLOT_SIZE * (slot + 1)
-        _SLOT.pack_into(out, at, row.offset, len(row.record), len(row.slack))
+        put_row(out, slot, limit, row.offset, row.record, row.slack)
     return sealed(out)
+
+
+def put_row(page: bytearray, slot: int, limit: int, offset: int, record: bytes, slack: bytes) -> None:
+    """Write a row and its slot into a page. FormatError when the row reaches beyond ``limit``."""
+    middle = offset + len(record)
+    end = middle + len(slack)
+    if end > limit:
+        raise FormatError("the rows of a page do not fit", expected=f"{limit} bytes", found=plural(end, "byte"))
+    page[offset:middle] = record
+    page[middle:end] = slack
+    _SLOT.pack_into(page, len(page) - CHECKSUM_SIZE - SLOT_SIZE * (slot + 1), offset, len(record), len(slack))
 
 
 def sealed(page: bytearray) -> bytes:

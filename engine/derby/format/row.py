@@ -187,6 +187,32 @@ def encode_row(row: DecodedRow) -> bytes:
     return bytes(out)
 
 
+def stored_form(data: bytes, record_id: int) -> tuple[bytes, int]:
+    """The row of a record in the form that pages have, and the number of bytes in its fields.
+
+    The same as ``read_row`` and ``encode_row``, without the fields between them: most of a log are inserts.
+
+    Arguments:
+        data: a row in either form, and perhaps other bytes after it.
+        record_id: the id of the row on its page.
+    """
+    cursor = FieldCursor(data)
+    header = read_header(cursor)
+    if header.record_id != record_id:
+        header = header._replace(record_id=record_id)
+    out = bytearray(encode_header(header))
+    data_bytes = 0
+    for _ in range(header.field_count):
+        status = cursor.byte()
+        out.append(status & ~FIELD_FIXED)
+        if not status & FIELD_NULL:
+            length = cursor.short() if status & FIELD_FIXED else cursor.cint()
+            codec.put_cint(out, length)
+            out += cursor.raw(length)
+            data_bytes += length
+    return bytes(out), data_bytes
+
+
 def merge(image: DecodedRow, old: DecodedRow) -> DecodedRow:
     """The row after an update: header and fields of ``image``, with the old field where the image marks a field as
     unchanged.

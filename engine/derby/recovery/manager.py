@@ -262,6 +262,7 @@ class _Recovery:
                 self._copies.close()
             self._containers.close()
             self._writer.close()
+            self._redo.close()
             self._log.forget()
 
     def _run(self) -> DerbyRecoveryResult:

@@ -18,6 +18,8 @@ redoLWM and is ignored. (1,41924), version 14: redo, the page becomes 15.
 
 from __future__ import annotations
 
+from typing import Final
+
 from engine.derby import loggable
 from engine.derby.cache import PageCache
 from engine.derby.containers import Container
@@ -31,12 +33,14 @@ from engine.derby.log import DerbyLogFiles
 from engine.derby.pages import Page
 from engine.errors import DamageError, FormatError, caused_by
 
+_new_tuple: Final = tuple.__new__
+
 
 class Redo:
     """Applies records to pages and containers.
 
     Arguments:
-        log: read for the records that CLRs compensate.
+        log: the log files.
         cache: the pages.
 
     Attributes:
@@ -48,12 +52,17 @@ class Redo:
     __slots__ = ("_cache", "_containers", "_log", "applied", "seen", "skipped")
 
     def __init__(self, log: DerbyLogFiles, cache: PageCache) -> None:
-        self._log = log
+        # The records that CLRs compensate lie far before them. A reader of their own keeps the window of the scan.
+        self._log = DerbyLogFiles(log.database)
         self._cache = cache
         self._containers = cache.containers
         self.seen = 0
         self.applied = 0
         self.skipped = 0
+
+    def close(self) -> None:
+        """Close the log file that was read last."""
+        self._log.forget()
 
     def redo(self, one: Record) -> None:
         """Apply one record again. DamageError if that is impossible."""
@@ -76,7 +85,7 @@ class Redo:
             self.skipped += 1
 
     def _redo_page(self, one: Record, operation: registry.PageOperation) -> bool:
-        key = ContainerKey(operation.segment, operation.container)
+        key = _new_tuple(ContainerKey, (operation.segment, operation.container))
         found = self._containers.find(key)
         if found is None:
             # The stub shows that a later record has removed the container (R-DRB-35).

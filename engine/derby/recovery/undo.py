@@ -29,9 +29,10 @@ from engine.derby.format.record import COMPENSATION, NEED_LOCK, RAW_STORE, Recor
 from engine.derby.log import DerbyLogFiles
 from engine.derby.log_writer import DerbyLogWriter
 from engine.derby.recovery.compensate import place_of, undoable
+from engine.derby.recovery.moved_rows import MovedRows
 from engine.derby.recovery.redo import Redo, undrop
 from engine.derby.xact_table import Xact, XactTable
-from engine.errors import DamageError, FormatError
+from engine.errors import DamageError, FormatError, caused_by
 from engine.events import Listener
 
 PAGE_CLR = RAW_STORE | NEED_LOCK | COMPENSATION
@@ -67,10 +68,10 @@ class Undo:
     def run(self, table: XactTable, listener: Listener) -> list[UndoResult]:
         """Roll back every loser of a table; only the prepared transactions remain in it."""
         undone = []
-        losers = table.losers()
+        losers, moved = table.losers(), MovedRows(self._cache)
         for done, one in enumerate(losers):
             listener.step("undo", done, len(losers))
-            clrs = self.roll_back(one)
+            clrs = self.roll_back(one, moved=moved)
             # The end is durable before the next loser begins, so a crash does not repeat this rollback.
             self._writer.finish(one.number, committed=False)
             self._writer.flush()
@@ -78,15 +79,17 @@ class Undo:
             undone.append(UndoResult(one.number, one.internal, clrs))
         return undone
 
-    def roll_back(self, one: Xact, keep: int = 0) -> int:
+    def roll_back(self, one: Xact, keep: int = 0, moved: MovedRows | None = None) -> int:
         """Undo the records of a transaction, last first, down to a savepoint (R-DRB-9).
 
         Arguments:
             one: the transaction; its CLRs are added to its records.
             keep: number of records at the start of the transaction that are kept.
+            moved: finds rows that splits have moved; what it learns serves later transactions too.
 
         Returns: the number of CLRs written.
         """
+        moved = moved or MovedRows(self._cache)
         index = len(one.instants) - 1
         clrs = 0
         while index >= keep:
@@ -97,21 +100,22 @@ class Undo:
                 continue
             if undoable(found.operation):
                 try:
-                    one.instants.append(self._compensate(found, one.number))
+                    one.instants.append(self._compensate(found, one.number, moved))
                 except FormatError as error:
-                    raise DamageError(
+                    damage = DamageError(
                         f"undo stops: {error.what}",
                         lsn=instant.show(found.instant),
                         found=error.found,
                         consequence="an open transaction cannot be rolled back; "
                         "the log holds its compensation up to here",
                         hint="run verify; restore from a backup and roll forward",
-                    ) from error
+                    )
+                    raise caused_by(damage, error) from error
                 clrs += 1
             index -= 1
         return clrs
 
-    def _compensate(self, found: Record, number: int) -> int:
+    def _compensate(self, found: Record, number: int, moved: MovedRows) -> int:
         """Write the CLR of a record and apply it; return its instant."""
         operation = found.operation
         if isinstance(operation, container_operations.ContainerOperation):
@@ -122,7 +126,7 @@ class Undo:
         home = self._cache.containers.find(key)
         if home is None:
             raise FormatError(f"{key} has vanished")
-        place = place_of(self._cache, home, found, operation)
+        place = place_of(self._cache, moved, home, found, operation)
         target = self._cache.get(home, place.page)
         if target is None:
             raise FormatError(f"page {place.page} of {key} is not there")

@@ -90,7 +90,7 @@ class Heap:
         image = self._image(running, columns, taken)
         number = self._page_for(image)
         target = self.page(number)
-        record_id = target.header.next_record_id
+        record_id = target.next_record_id
         named = DecodedRow(image.header._replace(record_id=record_id), image.fields)
         fields = number, operations.Insert, record_id, False, len(target.rows), _INSERT
         self._change(running, *fields, data=row.encode_logged(named))
@@ -226,7 +226,7 @@ class Heap:
             fields = [RowField(0, value[start : start + size])]
             if following is not None:
                 fields.append(RowField(row.FIELD_OVERFLOW, column.encode_location(following)))
-            following = Location(number, self.page(number).header.next_record_id)
+            following = Location(number, self.page(number).next_record_id)
             image = row.new_row(following.record_id, tuple(fields))
             named = number, operations.Insert, following.record_id, False, 0, _INSERT_PIECE
             self._change(running, *named, data=row.encode_logged(image))
@@ -239,7 +239,7 @@ class Heap:
             target = self._core.cache.get(self.container, number)
             if isinstance(target, LivePage) and target.header.status == page.VALID and not target.header.overflow:
                 # Test with the record id that the row would get on this page, since the encoded length of ids differs.
-                named = DecodedRow(image.header._replace(record_id=target.header.next_record_id), image.fields)
+                named = DecodedRow(image.header._replace(record_id=target.next_record_id), image.fields)
                 if target.free_bytes >= target.space_for(named):
                     return number
             self.roomy.discard(number)

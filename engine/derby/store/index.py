@@ -111,7 +111,7 @@ class Index:
         """Insert a new key into a leaf that has room (``split.make_room``)."""
         leaf, slot = self._leaf(key)
         fields = RowField(0, column.encode_key(key)), RowField(0, column.encode_location(at))
-        record_id = self.page(leaf).header.next_record_id
+        record_id = self.page(leaf).next_record_id
         image = row.new_row(record_id, fields)
         # Logical undo (R-DRB-54): a split may move the row before it is undone.
         named = operations.Insert, record_id, True, slot, _INSERT

@@ -95,7 +95,7 @@ def _initialise(core: Core, running: RunningXact, found: Container, number: int,
         flags |= operations.INIT_REUSE
         # A heap must not assign a record id twice, since undo finds rows by their ids.
         if not found.header.status & container.REUSABLE_IDS:
-            next_id = known.header.next_record_id
+            next_id = known.next_record_id
     offset = number * found.header.page_size
     core.change(running, found, number, operations.InitPage, next_id, flags, offset, page.STORED)
 

@@ -107,7 +107,7 @@ def _split_slot(target: LivePage, wanted: int) -> int:
 def _insert(
     index: Index, running: RunningXact, number: int, slot: int, fields: tuple[RowField, ...], flags: int
 ) -> None:
-    record_id = index.page(number).header.next_record_id
+    record_id = index.page(number).next_record_id
     image = row.new_row(record_id, fields)
     named = operations.Insert, record_id, False, slot, flags
     index.core.change(running, index.container, number, *named, data=row.encode_logged(image))
@@ -128,7 +128,7 @@ def _move(index: Index, running: RunningXact, source: int, first: int, goal: int
     rows = index.page(source).rows[first:]
     if not rows:
         return
-    next_id = index.page(goal).header.next_record_id
+    next_id = index.page(goal).next_record_id
     copied = tuple(operations.CopiedRow(next_id + n, len(one.slack)) for n, one in enumerate(rows))
     # Derby also reads the new ids from the copied rows, so the rows in the record have their new ids.
     images = [(one.record_id, source_row.decoded()) for one, source_row in zip(copied, rows, strict=True)]

@@ -17,6 +17,7 @@ from engine.errors import FormatError
 CONTAINER: Final = "container"
 TRANSACTION: Final = "transaction"
 PAGE: Final = "page"
+_new_tuple: Final = tuple.__new__
 
 PageOperation: TypeAlias = (
     page.Insert
@@ -66,13 +67,14 @@ class OperationType(NamedTuple):
     write: Callable[[bytearray, Any], None]
 
 
-def _keyed(number: int, name: str, record: Callable[..., Any], kinds: str = "") -> OperationType:
+def _keyed(number: int, name: str, record: type[Any], kinds: str = "") -> OperationType:
     """A registry line for an operation on one page; ``kinds`` describes the fields after the page key."""
     writers = [layout.KINDS[kind].write for kind in ("clong clong clong clong " + kinds).split()]
     readers = [layout.KINDS[kind].read for kind in kinds.split()]
 
     def read(cursor: FieldCursor) -> Any:
-        return record(*cursor.page_key(), *[reader(cursor) for reader in readers])
+        # Faster than record(...): a NamedTuple's constructor is a Python function.
+        return _new_tuple(record, (*cursor.page_key(), *[reader(cursor) for reader in readers]))
 
     def write(out: bytearray, operation: Any) -> None:
         for writer, value in zip(writers, operation, strict=True):
@@ -144,7 +146,7 @@ BY_CLASS: dict[type, OperationType] = {line.record: line for line in _TYPES if i
 BY_NAME: dict[str, OperationType] = {line.name.lower(): line for line in _TYPES}
 
 
-def page_operation(number: int, name: str, record: Callable[..., Any], kinds: str = "") -> OperationType:
+def page_operation(number: int, name: str, record: type[Any], kinds: str = "") -> OperationType:
     """A line for a page operation; its record begins with segment, container, page and version.
 
     Arguments:
