@@ -22,7 +22,8 @@ _WITH_FLAGS: Final = 4
 _HAS_REGION: Final = 1
 _HAS_METADATA: Final = 2
 _BEFORE_DIGITS: Final = 0x30
-_RADIX: Final = 128
+_DIGIT_BITS: Final = 7
+_RADIX: Final = 1 << _DIGIT_BITS
 # An id is a number of 64 bits.
 _MOST_DIGITS: Final = 10
 _MINOR: Final = b"\xff"
@@ -39,16 +40,50 @@ def _path(data: bytes) -> list[str]:
 
 
 def table_id(component: str) -> int:
-    """The id of a table: digits of base 128, each a character from U+0030 on. ValueError: it is not an id."""
-    if len(component) > _MOST_DIGITS:
-        raise ValueError("more digits than a table id has")
+    """The id of a table: digits of base 128, each a character from U+0030 on, the sign in the top bit of the first one.
+
+    ValueError: it is not an id.
+    """
+    if not 0 < len(component) <= _MOST_DIGITS:
+        raise ValueError("a table id has one to ten digits")
     found = 0
     for character in component:
         digit = ord(character) - _BEFORE_DIGITS
         if not 0 <= digit < _RADIX:
             raise ValueError("no digit of a table id")
         found = found * _RADIX + digit
-    return found
+    # The sign bit is flipped, so that the digits sort as the numbers do.
+    return found - (1 << (_DIGIT_BITS * len(component) - 1))
+
+
+def table_of(key: bytes) -> int | None:
+    """The id of the table that the key of a row begins with; None for a key of no table."""
+    first, found, _ = key.partition(b"\0")
+    # An empty first component marks the keys that the store uses itself.
+    if not first or not found:
+        return None
+    try:
+        return table_id(modified_utf8(first))
+    except ValueError:
+        return None
+
+
+def region_of(data: bytes) -> int | None:
+    """The region that the value of a row names; None if it names no region."""
+    if not data:
+        return None
+    try:
+        fields = Fields(data)
+        form = fields.number(1)
+        flags = fields.number(1, signed=False) if form == _WITH_FLAGS else _HAS_REGION * (form == _OF_REGIONS)
+        return _region(fields) if flags & _HAS_REGION else None
+    except FormatError:
+        return None
+
+
+def is_partition(database: str) -> bool:
+    """Whether a database holds rows: ``p1``, ``p2`` and so on."""
+    return _PARTITION.fullmatch(database) is not None
 
 
 class NoSqlDecoder:
@@ -56,7 +91,7 @@ class NoSqlDecoder:
 
     def decode(self, database: str, key: bytes, data: bytes) -> DecodedRecord:
         """Decode a record of a partition; records of other databases stay undecoded."""
-        if _PARTITION.fullmatch(database) is None:
+        if not is_partition(database):
             return unknown(key, data)
         major, minor = components(key)
         path: Json = {"major": major, "minor": minor}

@@ -1,12 +1,13 @@
 """Choosing entries: the filters of ``dump-log``.
 
 Criteria of different kinds are ANDed, values of one kind are ORed. A body is decoded only if a criterion needs it. Most
-criteria apply to a single entry. Three depend on the whole log; ``prepare`` reads it first for them:
+criteria apply to a single entry. Some depend on the whole log; ``prepare`` reads it first for them:
 
 * database names, which NameLN entries give (every id that a name ever had counts). A number that is not the name of a
   database is an id, and ``id:7`` is always an id, because frontends name databases with digits;
 * rollback periods, for ``rolled_back``: an entry is rolled back if it is in a period that lists its transaction as
   active (R-RB-4), whether or not its INVISIBLE bit is already set;
+* partitions of Oracle NoSQL, for tables and regions: the databases ``p1``, ``p2`` and so on;
 * times. LNs carry none. ``since`` begins after the last entry with an earlier time, so that the LNs of the first
   transaction that ended in the range are included; ``until`` ends before the first entry with a later time.
 """
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from engine.contents.nosql import is_partition, region_of, table_of
 from engine.errors import FormatError, NotFoundError
 from engine.format.codecs import Record
 from engine.format.entry.checkpoint import CkptEnd, CkptStart
@@ -64,10 +66,12 @@ class Selection:
         from_lsn, to_lsn: the first and the last entry, inclusive; NULL_LSN means no limit.
         files: file numbers.
         vlsns: first and last VLSN; None for no limit.
-        types: type numbers.
+        types, without_types: type numbers: those that are wanted, and those that are left out.
         txns, nodes: ids.
         dbs: database ids; ``prepare`` resolves ``db_names`` (names or ids as typed) and adds them.
         keys, key_prefixes: of LNs.
+        tables, regions: ids of Oracle NoSQL's tables and regions, as the keys and values of rows name them.
+        partitions: ids of the databases that hold rows; ``prepare`` sets it if tables or regions are chosen.
         provisional: states.
         replicated, invisible, rolled_back: select only such entries.
         since_ms, until_ms: times, turned into LSNs by ``prepare``.
@@ -79,12 +83,16 @@ class Selection:
     files: frozenset[int] = frozenset()
     vlsns: tuple[int | None, int | None] | None = None
     types: frozenset[int] = frozenset()
+    without_types: frozenset[int] = frozenset()
     txns: frozenset[int] = frozenset()
     nodes: frozenset[int] = frozenset()
     dbs: frozenset[int] = frozenset()
     db_names: tuple[str, ...] = ()
     keys: frozenset[bytes] = frozenset()
     key_prefixes: tuple[bytes, ...] = ()
+    tables: frozenset[int] = frozenset()
+    regions: frozenset[int] = frozenset()
+    partitions: frozenset[int] = frozenset()
     provisional: frozenset[Provisional] = frozenset()
     replicated: bool = False
     invisible: bool = False
@@ -106,6 +114,8 @@ class Selection:
         ready = self
         if self.db_names:
             ready = replace(ready, dbs=self.dbs | _ids_of(self.db_names, storage, files), db_names=())
+        if self.tables or self.regions:
+            ready = replace(ready, partitions=_partitions(storage, files))
         if self.rolled_back:
             ready = replace(ready, periods=_periods(storage, files))
         if self.since_ms is not None or self.until_ms is not None:
@@ -160,14 +170,14 @@ class Selection:
 
     def _actions(self) -> list[int]:
         """The types that ``Stretch.positions`` keeps: those that can be wanted."""
-        types = set(self.types or BY_NUMBER)
+        types = set(self.types or BY_NUMBER) - self.without_types
         if self.txns:
             types &= TRANSACTIONAL
         if self.dbs:
             types &= LNS | NODE_ENTRIES
         if self.nodes:
             types &= NODE_ENTRIES
-        if self.keys or self.key_prefixes:
+        if self.keys or self.key_prefixes or self.tables or self.regions:
             types &= LNS
         return keeping(frozenset(types))
 
@@ -198,6 +208,8 @@ def _header_tests(s: Selection) -> list[Test]:
         tests.append(lambda e: e.lsn >> 32 in s.files)
     if s.types:
         tests.append(lambda e: e.type_number in s.types)
+    if s.without_types:
+        tests.append(lambda e: e.type_number not in s.without_types)
     if s.vlsns is not None:
         # VLSNs start at 1; entries outside the stream have a negative number and never match.
         low, high = s.vlsns[0] or 1, s.vlsns[1] if s.vlsns[1] is not None else (1 << 63) - 1
@@ -221,6 +233,8 @@ def _body_tests(s: Selection) -> list[Test]:
         tests.append(lambda e: _node_of(e) in s.nodes)
     if s.keys or s.key_prefixes:
         tests.append(lambda e: _has_key(e, s))
+    if s.tables or s.regions:
+        tests.append(lambda e: _is_row(e, s))
     if s.rolled_back:
         tests.append(lambda e: _is_rolled_back(e, s))
     return tests
@@ -265,6 +279,18 @@ def _has_key(entry: LogEntry, s: Selection) -> bool:
     return record.key in s.keys or (bool(s.key_prefixes) and record.key.startswith(s.key_prefixes))
 
 
+def _is_row(entry: LogEntry, s: Selection) -> bool:
+    """Whether an entry is a row of a wanted table and region of Oracle NoSQL."""
+    record = _record(entry) if entry.type_number in LNS else None
+    if not isinstance(record, LN) or record.db_id not in s.partitions:
+        return False
+    if s.tables and table_of(record.key) not in s.tables:
+        return False
+    # An empty first component marks a key of the store itself.
+    is_own = record.key[:1] in (b"", b"\0")
+    return not s.regions or (not is_own and region_of(record.data or b"") in s.regions)
+
+
 def _is_rolled_back(entry: LogEntry, s: Selection) -> bool:
     if entry.invisible:
         return True
@@ -296,6 +322,28 @@ def _ids_of(words: tuple[str, ...], storage: Storage, files: LogFiles) -> frozen
         return ids_of(words, (), storage.root)
     entries = scan_log(storage, files, types=NAME_LNS, marker=True).good_entries()
     return ids_of(words, map(_record, entries), storage.root)
+
+
+def _partitions(storage: Storage, files: LogFiles) -> frozenset[int]:
+    """The current and former ids of all partitions of an Oracle NoSQL shard.
+
+    Raises:
+        NotFoundError: the log has no partition.
+    """
+    ids: set[int] = set()
+    for entry in scan_log(storage, files, types=NAME_LNS, marker=True).good_entries():
+        record = _record(entry)
+        if isinstance(record, LN) and isinstance(record.content, NameLN):
+            name = record.key.decode("utf-8", "surrogateescape")
+            ids |= {record.content.db_id} if is_partition(name) else set()
+    if not ids:
+        raise NotFoundError(
+            "the log has no partition of Oracle NoSQL",
+            file=storage.root,
+            expected="databases p1, p2 and so on",
+            hint="tables and regions are those of Oracle NoSQL; jetool dbs lists the databases",
+        )
+    return frozenset(ids)
 
 
 def ids_of(words: tuple[str, ...], records: Iterable[Record | None], root: str) -> frozenset[int]:

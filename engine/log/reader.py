@@ -20,12 +20,13 @@ from collections.abc import Iterator
 from typing import Final
 from zlib import adler32
 
-from engine.errors import UnsupportedError, plural
+from engine.errors import FormatError, UnsupportedError, plural
 from engine.format.entry.file_header import FILE_HEADER_BYTES, VERSION_AT, FileHeader, decode_file_header
 from engine.format.entry_types import ERASED, FILE_HEADER, type_name
 from engine.format.fast.header import PLAIN_HEADER, header_lengths, plain_pairs
 from engine.format.fast.walks import walk_of
 from engine.format.header import (
+    BAD_CHECKSUM,
     BAD_PREV,
     CHECKSUM_BYTES,
     CUT,
@@ -284,6 +285,27 @@ class FileReader:
         body = self.window.bytes_at(offset + examined.header_bytes, header.item_size)
         ok = None if header.type_number == ERASED else True
         return readable_entry(self.version, header, self.file.number << 32 | offset, body, ok)
+
+    def entry_despite_checksum(self, offset: int, prev: int, end: int) -> LogEntry | None:
+        """The entry that a header names although its checksum is wrong; None if there is no such header.
+
+        Arguments:
+            prev: the offset to which the entry must link; -1 for any.
+            end: the offset at which the entry must end at the latest.
+        """
+        examined = look(self.window, offset, self.version, -1)
+        header = examined.header
+        if examined.verdict != BAD_CHECKSUM or header is None or prev not in (-1, header.prev_offset):
+            return None
+        start = offset + examined.header_bytes
+        if start + header.item_size > end:
+            return None
+        body = self.window.bytes_at(start, header.item_size)
+        try:
+            return readable_entry(self.version, header, self.file.number << 32 | offset, body, False)
+        except FormatError:
+            # Entries of versions 1 to 5 are translated, which fails if their bytes make no sense.
+            return None
 
     def broken_link(self, offset: int, examined: EntryCheck) -> Damage | None:
         """Report a good entry that does not point back to the previous one.

@@ -31,6 +31,7 @@ from typing import Final, NamedTuple, TypeVar
 from engine.errors import DamageError, JetoolError, NotFoundError
 from engine.format.entry.file_header import FileHeader
 from engine.format.fast.loops import keeping
+from engine.format.header import BAD_CHECKSUM
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
 from engine.log.check import FileCheck, check_file
 from engine.log.entry import Damage, LogEntry, Stretch
@@ -245,6 +246,24 @@ class LogScan(NamedTuple):
                 return None
             item = next(reader.entries(offset_of(lsn)), None)
         return item if isinstance(item, LogEntry) else None
+
+    def despite_checksums(self, damage: Damage) -> Iterator[LogEntry]:
+        """The entries of a stretch of damage as their headers name them, without regard to checksums.
+
+        An entry counts only if its size leads to the end of the stretch, or to a header that links back to it.
+        """
+        at, end = offset_of(damage.lsn), offset_of(damage.lsn) + damage.length
+        if damage.reason != BAD_CHECKSUM:
+            return
+        with self._open(self._file(damage.lsn)) as reader:
+            entry = reader.entry_despite_checksum(at, -1, end)
+            while entry is not None:
+                after = at + entry.total_bytes
+                following = reader.entry_despite_checksum(after, at, end) if after < end else None
+                if following is None and after != end:
+                    return
+                yield entry
+                entry, at = following, after
 
     def place_after(self, lsn: int) -> int:
         """A valid start of a pass: the first entry or damage at or after an LSN, or the end of its file."""

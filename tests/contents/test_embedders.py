@@ -51,14 +51,17 @@ def test_nosql_keys() -> None:
     assert components(b"users\0alice\xffmail\x001") == (["users", "alice"], ["mail", "1"])
     assert components(b"users") == (["users"], [])
     assert modified_utf8(b"a\xc0\x80\xed\xa0\xbd\xed\xb8\x80") == "a\0\U0001f600"
-    assert table_id("2") == 2
-    assert table_id("3" + chr(0x30 + 127)) == 3 * 128 + 127
+    # As SortableString of Oracle NoSQL 25.3 writes these numbers.
+    sortable_ids = {"r": 2, "p": 0, "o": -1, "\xaf": 63, "q0": 128, "s\xaf": 511, "q000": 1 << 21}
+    assert {text: table_id(text) for text in sortable_ids} == sortable_ids
+    with pytest.raises(ValueError):
+        table_id("")
     with pytest.raises(ValueError):
         table_id("\x01")
 
 
 def test_nosql_records() -> None:
-    key = b"2\0alice"
+    key = b"r\0alice"
     assert decode("nosql", "p7", key, b"\x01\x05\xaa") == (
         {"table": 2, "major": ["alice"], "minor": []},
         {"format": 1, "table_version": 5, "rest": {"hex": "aa"}},
@@ -76,10 +79,10 @@ def test_nosql_records() -> None:
     }  # fmt: skip
     assert decode("nosql", "p7", key, b"\x03\x88\x05") == ({"hex": key.hex()}, {"hex": "038805"}, False)
     assert decode("nosql", "p7", key, b"\x00body") == (
-        {"major": ["2", "alice"], "minor": []}, {"format": 0, "rest": {"hex": "626f6479"}}, False,
+        {"major": ["r", "alice"], "minor": []}, {"format": 0, "rest": {"hex": "626f6479"}}, False,
     )  # fmt: skip
     assert decode("nosql", "p7", key, b"\xfe\x01")[1] == {"format": "avro", "rest": {"hex": "fe01"}}
-    assert decode("nosql", "p7", key, b"") == ({"major": ["2", "alice"], "minor": []}, None, True)
+    assert decode("nosql", "p7", key, b"") == ({"major": ["r", "alice"], "minor": []}, None, True)
     assert decode("nosql", "TableMetadata", b"k", b"v") == ({"hex": "6b"}, {"hex": "76"}, False)
 
 

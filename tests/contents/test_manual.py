@@ -90,7 +90,7 @@ def write_environments(root: Path, page: str, heading: str) -> None:
         write_backend(root / "replica")
     elif page == "jetool-nosql":
         write_records(
-            root / "env", {"p1": [(b"2\0alice", b"\x01\x05\xaa")], "TableMetadata": [], "SecurityMetadata": []}
+            root / "env", {"p1": [(b"r\0alice", b"\x01\x05\xaa")], "TableMetadata": [], "SecurityMetadata": []}
         )
     elif page == "jetool-qpid":
         header = struct.pack(">I", 3 + (1 << 31)) + b"\x01\x10\x20"

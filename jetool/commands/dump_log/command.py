@@ -53,6 +53,13 @@ _FILTERS: Final = (
         multiple=True,
         help="Entry type or group of types; list prints all of them.",
     ),
+    click.option(
+        "--not-type",
+        "without_types",
+        type=addresses.TYPES,
+        multiple=True,
+        help="Leave out entries of this type or group: ln for the records, in for the nodes.",
+    ),
     click.option("--txn", "txns", type=int, multiple=True, metavar="ID", help="Transaction."),
     click.option(
         "--db",
@@ -82,6 +89,22 @@ _FILTERS: Final = (
         metavar="ID",
         help="Node id of an IN or BIN.",
     ),
+    click.option(
+        "--table",
+        "tables",
+        type=int,
+        multiple=True,
+        metavar="ID",
+        help="Oracle NoSQL: only rows of this table.",
+    ),
+    click.option(
+        "--region",
+        "regions",
+        type=int,
+        multiple=True,
+        metavar="ID",
+        help="Oracle NoSQL: only rows that were written in this region.",
+    ),
     click.option("--container", "containers", type=int, multiple=True, metavar="N", help="Derby: container."),
     click.option("--page", "pages", type=int, multiple=True, metavar="N", help="Derby: page."),
     click.option("--provisional", type=click.Choice(list(_PROVISIONAL)), multiple=True, help="Provisional state."),
@@ -109,6 +132,7 @@ def refuse_derby(options: dict[str, Any]) -> None:
     if options["stats"] == "container":
         wrong.append("--stats=container")
     wrong += [f"--type {word}" for types in options["types"] for word in types.only_derby]
+    wrong += [f"--not-type {word}" for types in options["without_types"] for word in types.only_derby]
     wrong += [f"--file with log{file.number}.dat" for file in options["numbers"] if file.kind == kinds.DERBY]
     if wrong:
         raise kinds.not_for(kinds.JE, ", ".join(wrong))
@@ -125,11 +149,14 @@ def selection_of(options: dict[str, Any], storage: Storage, files: LogFiles) -> 
         files=frozenset(file.number for file in options["numbers"]),
         vlsns=(vlsns.first, vlsns.last) if vlsns else None,
         types=frozenset().union(*(types.numbers for types in options["types"])),
+        without_types=frozenset().union(*(types.numbers for types in options["without_types"])),
         txns=frozenset(options["txns"]),
         nodes=frozenset(options["nodes"]),
         db_names=options["dbs"],
         keys=frozenset(options["keys"]),
         key_prefixes=options["prefixes"],
+        tables=frozenset(options["tables"]),
+        regions=frozenset(options["regions"]),
         provisional=frozenset(_PROVISIONAL[word] for word in options["provisional"]),
         replicated=options["replicated"],
         invisible=options["invisible"],
@@ -157,6 +184,9 @@ def _outputs() -> Outputs:
         ("The last twenty entries, and what is appended", "jetool dump-log /data/env --follow --tail 20"),
         ("All versions of one key, newest first", "jetool dump-log /data/env --key user0001 --reverse --data"),
         ("Entries and bytes by type", "jetool dump-log /data/env --stats"),
+        ("Everything but records and nodes", "jetool dump-log /data/env --not-type ln,in"),
+        ("Damaged entries as far as they can be decoded", "jetool dump-log /data/env --ignore-checksums --data"),
+        ("Oracle NoSQL: the rows of one table, decoded", "jetool dump-log /data/env --table 2 --data --decode nosql"),
         ("What recovery would do from the checkpoint on", "jetool dump-log /data/env --from ckpt --explain"),
         ("Derby: what a transaction did from a record on", "jetool dump-log /data/db --txn 194 --from 1,40674 --data"),
     ),
@@ -191,6 +221,11 @@ def _outputs() -> Outputs:
     flag_value="type",
     help="Count instead of printing.",
 )
+@click.option(
+    "--ignore-checksums",
+    is_flag=True,
+    help="After damage, also print the entries in it whose headers make sense although their checksums do not match.",
+)
 @click.option("--keep-going/--stop-on-error", default=True, help="Skip damage, or stop at it (exit 7).")
 def dump_log(run: Run, env: str, **options: Any) -> int:
     """Print the log of an environment entry by entry, continuing after damage.
@@ -198,6 +233,9 @@ def dump_log(run: Run, env: str, **options: Any) -> int:
     Filters of different kinds are ANDed, values of one kind (repeat the option) are ORed. One line per entry: LSN, type
     and version, provisional state, VLSN, transaction, database, item size, and what the body holds. --format xml gives
     the elements and attributes of DbPrintLog as well-formed XML.
+
+    --ignore-checksums counts no entry as good: the damage is still printed and decides the exit code, and what is
+    printed after it may be wrong.
 
     For a Derby database the columns are instant, operation, transaction, container, page, version, length, and the
     instant that a CLR undoes. Valid records after the end of the log, which Derby drops silently, are printed and
@@ -212,7 +250,7 @@ def dump_log(run: Run, env: str, **options: Any) -> int:
     storage = DiskStorage(env)
     refuse_derby(options)
     # ``--type list`` prints the types and reads no log.
-    if any(not types.words for types in options["types"]):
+    if any(not types.words for types in (*options["types"], *options["without_types"])):
         run.out.text(addresses.types_text())
         return exits.DONE
     files = list_log_files(storage)
@@ -222,7 +260,7 @@ def dump_log(run: Run, env: str, **options: Any) -> int:
     view = BodyView(options["detail"], options["data"], decoding_for_log(run, storage, decode) if decode else None)
     selection = _synchronised(run, selection_of(options, storage, files), storage, files).prepare(storage, files)
     if options["stats"]:
-        modes.refuse_together(options, "stats", ("limit", "tail", "reverse", "follow", "explain"))
+        modes.refuse_together(options, "stats", ("limit", "tail", "reverse", "follow", "explain", "ignore_checksums"))
         return modes.print_stats(run, storage, files, selection, options["stats"])
     stream = modes.open_stream(run, view)
     plan = RenderPlan(
@@ -237,6 +275,7 @@ def dump_log(run: Run, env: str, **options: Any) -> int:
         not options["keep_going"],
         _explainer(run, storage, files, options),
         selected=run.out.selected,
+        despite_checksums=options["ignore_checksums"],
     )
     return modes.print_entries(run, plan, stream, options)
 

@@ -181,7 +181,9 @@ def refuse_together(options: dict[str, Any], name: str, others: Sequence[str]) -
     """
     clash = [other for other in others if options[name] and options[other]]
     if clash:
-        raise UsageError(f"--{name} and --{clash[0]} exclude each other", hint="leave one of them out")
+        raise UsageError(
+            f"--{name} and --{clash[0].replace('_', '-')} exclude each other", hint="leave one of them out"
+        )
 
 
 def print_stats(run: Run, storage: Storage, files: LogFiles, selection: Selection, by: str) -> int:

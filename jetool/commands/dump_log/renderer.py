@@ -26,7 +26,7 @@ from engine.inspect.selection import Selection
 from engine.log.damage import is_harmless
 from engine.log.entry import REASONS, Damage, LogEntry, Stretch
 from engine.log.files import LogFile, LogFiles, LogProgress
-from engine.log.scan import scan_file
+from engine.log.scan import scan_file, scan_log
 from engine.storage.base import Storage
 from engine.workers.parallel import map_in_order
 from jetool.commands.dump_log.rows import BodyView, bad_stretch, entry_row
@@ -62,6 +62,7 @@ class RenderPlan:
         stop_on_error: end at the first damage.
         explainer: explains what recovery does with each entry; None if that is not printed.
         selected: the names of ``--fields`` in order, or None for all.
+        despite_checksums: after each stretch of damage, also print the entries whose only error is their checksum.
     """
 
     storage: Storage
@@ -75,6 +76,7 @@ class RenderPlan:
     stop_on_error: bool = False
     explainer: Explainer | None = None
     selected: tuple[str, ...] | None = None
+    despite_checksums: bool = False
 
     def layouts(self) -> EntryLayouts | None:
         """The layouts of most lines; None: all entries need the general path."""
@@ -158,7 +160,7 @@ def render(
     encode = _encoder_of(plan)
     batch: list[Item] = []
     left, layouts = limit, None
-    for item in items:
+    for item in _with_bad_checksums(plan, items) if plan.despite_checksums else items:
         if isinstance(item, Stretch):
             yield _rendered(encode, batch)
             layouts = layouts or plan.layouts()
@@ -184,6 +186,15 @@ def render(
             yield _rendered(encode, batch)
             batch = []
     yield _rendered(encode, batch)
+
+
+def _with_bad_checksums(plan: RenderPlan, items: Iterable[Stretch | Item | None]) -> Iterator[Stretch | Item | None]:
+    """The items, and after each stretch of damage the entries in it that only their checksums make bad."""
+    scan = scan_log(plan.storage, plan.files, marker=True)
+    for item in items:
+        yield item
+        if isinstance(item, Damage):
+            yield from scan.despite_checksums(item)
 
 
 def _stretch_lines(

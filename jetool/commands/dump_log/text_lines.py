@@ -104,6 +104,8 @@ class LineRenderer:
             detail = self._detail(entry, record)
         else:
             detail = f"cannot be decoded: {error}" if error else ""
+        if entry.checksum_ok is False:
+            detail = f"checksum-mismatch {detail}"
         if flags & _NOT_PLAIN:
             detail = f"{'invisible ' if entry.invisible else ''}{'replicated ' if entry.replicated else ''}{detail}"
         # Justifying each value separately takes half the time of format specifications.

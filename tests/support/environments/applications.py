@@ -45,7 +45,7 @@ def write_nosql(env: Environment, numbers: range) -> None:
     """Rows of table 2 in partition 1."""
     with env.open_database("p1") as db:
         for number in numbers:
-            db.put(b"2\0user%02d" % number, b"\x01\x05\xaa")
+            db.put(b"r\0user%02d" % number, b"\x01\x05\xaa")
 
 
 def write_plain(env: Environment, numbers: range) -> None:
