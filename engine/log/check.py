@@ -58,6 +58,21 @@ _LONG_BIAS: Final = 1 << 63
 STOP_AT_FIRST: Final = (1 << 63) - 1
 
 
+class PlainRun(NamedTuple):
+    """Plain entries of a buffer: the position after them, the file offset of the last one, and their number."""
+
+    end: int
+    last: int
+    entries: int
+
+
+def plain_entries(data: bytes, pos: int, base: int, prev_offset: int, version: int) -> PlainRun:
+    """Check plain entries of a buffer until one is not plain, or the buffer ends; arguments as ``check_plain``."""
+    walk = walk_of(version)
+    end, last, _ = walk.check(data, pos, base, prev_offset, -(1 << 63))
+    return PlainRun(end, last, sum(tally[0] for _, tally in walk.take(with_bytes=False)))
+
+
 class PairTotals(NamedTuple):
     """Sizes of the entries of one type with the same flags; bytes include headers."""
 

@@ -19,6 +19,7 @@ Also here:
 * ``saved_bytes``: saves the bytes that a repair is about to overwrite, so that the repair can be undone
 * ``scratch``: data that does not fit into memory, in a nameless file of the system's temporary directory
 * ``sorted_pairs``: sorting more pairs of bytes than memory holds
+* ``throttle``: reading no faster than a number of bytes per second
 * ``undo``: undoing a repair: restores every byte from the journal
 * ``unfinished``: output that is built under a temporary name, and the remains of killed runs
 """

@@ -10,6 +10,7 @@ Modules:
 * ``missing_file_refs``: references of the trees into missing log files
 * ``missing_files``: missing files that are lost, judged by the end of the log
 * ``obsolete``: the offsets of each log file that are recorded as obsolete: all offset lists of its FileSummaryLNs
+* ``part``: checking some log files, or one database
 * ``record_rules``: the rules that ``verify --refs`` (JE-REF), ``--data`` (JE-DATA) and ``--secondary`` (JE-SEC) check
 * ``records``: checking the records that slots of bottom nodes refer to
 * ``rep``: the replicated side of an environment, checked against its log: index, stream, group

@@ -100,6 +100,7 @@ def verify_log(
     results: Sequence[FileResult] | None = None,
     lost: AskForLost | None = None,
     lost_at_end: LostAtEnd | None = None,
+    part: bool = False,
 ) -> Report:
     """Check the log of an environment.
 
@@ -112,6 +113,7 @@ def verify_log(
         results: results of ``check_one`` for every file, in order, if other processes have read them.
         lost: walks over the trees and returns their references into missing files; None if that fails.
         lost_at_end: returns the findings of the tail level about missing files; this level reports them too.
+        part: ``results`` are those of some files; what needs the whole log is not checked.
 
     Raises:
         UnsupportedError: all files are of log versions that this program does not read.
@@ -122,12 +124,13 @@ def verify_log(
     if foreign and len(foreign) == len(results):
         raise foreign[0]
     checks = [result.check for result in results if result.check is not None]
-    found = list(_all_findings(storage, files, results, levels, lost, lost_at_end))
+    found = list(_all_findings(storage, files, results, levels, lost, lost_at_end, part=part))
     # A torn tail is not harmless if the header of the next file names entries in it.
     cut_off = {one.file for one in found if one.code == rules.WRONG_LAST_ENTRY.code}
     found = [one for one in found if one.code != rules.TORN.code or one.file not in cut_off]
     # If files are missing or damaged, the root was in them, and that is already reported.
-    if "log" in levels and all(f.severity != ERROR for f in found) and not _has_root(storage, files, checks):
+    needs_root = "log" in levels and not part and all(one.severity != ERROR for one in found)
+    if needs_root and not _has_root(storage, files, checks):
         found.append(finding(rules.NO_ROOT, "no DbTree entry in the whole log"))
     # Findings about whole files have no LSN, and come last.
     found.sort(key=lambda f: (f.lsn == NULL_LSN, f.lsn, f.code))
@@ -200,6 +203,8 @@ def _all_findings(
     levels: Sequence[str],
     lost: AskForLost | None,
     lost_at_end: LostAtEnd | None,
+    *,
+    part: bool,
 ) -> Iterator[Finding]:
     checks = [result.check for result in results if result.check is not None]
     end_file = files.end_file()
@@ -233,6 +238,8 @@ def _all_findings(
     for before, after in pairwise(checks):
         yield from _pair_findings(storage, before, after, checkpoint, end_file)
     yield from _vlsn_findings(checks)
+    if part:
+        return
     if any(check.rollbacks or check.invisible for check in checks):
         # Imported here because few logs have rollbacks, and the import takes a tenth of the start-up time.
         from engine.verify.rollbacks import rollback_findings

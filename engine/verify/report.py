@@ -63,6 +63,7 @@ class Report(NamedTuple):
         files, entries, checked_bytes: amount that was read.
         checked, not_checked: names of the levels that ran, and of the levels that did not.
         databases, nodes, records: amount that was walked in the trees; None if the trees were not checked.
+        scope: the only part of the environment that was checked, such as ``files 0x1..0x3``; "" for all of it.
     """
 
     findings: tuple[Finding, ...]
@@ -74,6 +75,7 @@ class Report(NamedTuple):
     databases: int | None = None
     nodes: int | None = None
     records: int | None = None
+    scope: str = ""
 
     def count(self, severity: str) -> int:
         """Findings of one severity."""

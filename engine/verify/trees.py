@@ -82,6 +82,7 @@ def verify_trees(
     listener: Listener = SILENT,
     results: Sequence[FileResult] = (),
     shares: Sequence[ShareOfTrees] = (),
+    only: str | None = None,
 ) -> TreeReport:
     """Check the trees of an environment.
 
@@ -96,14 +97,16 @@ def verify_trees(
         listener: receives ``trees`` steps in thousandths of databases.
         results: check results of files that were already read from end to end.
         shares: results for the same levels from other processes that have walked branches.
+        only: the name of the only database to check, apart from the two of the catalogue.
 
     Raises:
+        NotFoundError: there is no database ``only``.
         UnsupportedError: a file is of a log version that this program does not read.
         StorageError: a file cannot be read.
     """
 
     def prepare(check: TreeCheck) -> None:
-        check.jobs = jobs
+        check.jobs, check.only = jobs, only
         _follow(check, levels)
         check.take_over(shares)
         if "space" in levels:

@@ -254,17 +254,16 @@ def undo(run: Run, *, env: str, force: bool) -> int:
     return undo_database(run, DiskStorage(env), force=force)
 
 
-def verify(
-    run: Run, /, *, env: str, secondaries: tuple[str, ...], quick: bool, full: bool, strict: bool, **asked: bool
-) -> int:
+def verify(run: Run, /, *, env: str, **options: Any) -> int:
     """Check control files and log, and also every page unless only the log is requested."""
     from jetool.commands.verify.derby import verify_database
 
-    if secondaries:
-        raise kinds.not_for(kinds.DERBY, "--secondary")
+    only_je = {"secondaries": "--secondary", "wanted": "--files", "name": "--db", "rate": "--rate"}
+    if given := [shown for option, shown in only_je.items() if options[option]]:
+        raise kinds.not_for(kinds.DERBY, ", ".join(given))
     for level in _TREE_LEVELS:
-        if asked[level]:
+        if options[level]:
             raise UsageError(f"--{level} has no meaning for a Derby database", hint="use --full: it checks every page")
     # ``--full`` takes precedence over options that limit the check.
-    log_only = (quick or asked["log"] or asked["tail"]) and not full
-    return verify_database(run, _to_read(env), log_only=log_only, strict=strict)
+    log_only = (options["quick"] or options["log"] or options["tail"]) and not options["full"]
+    return verify_database(run, _to_read(env), log_only=log_only, strict=options["strict"])

@@ -35,6 +35,7 @@ import click
 from jetool.frame.param_types import places, times
 from jetool.frame.param_types.times import given
 
+_LEAST_RATE: Final = 1000
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]i?b|b|)", re.IGNORECASE)
 _UNITS: Final = {
     "": 1,
@@ -142,6 +143,17 @@ class SizeType(click.ParamType[int]):
         if bytes_ <= 0:
             self.fail(f"{value!r} is not a size; write 5GiB, 200MB or a number of bytes", param, ctx)
         return bytes_
+
+
+class RateType(SizeType):
+    """A number of bytes per second; below 1000 a transfer would not end."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse a text to a number of bytes. Raises BadParameter."""
+        rate = super().convert(value, param, ctx)
+        if rate < _LEAST_RATE:
+            self.fail(f"{value!r} is too slow; the least rate is {_LEAST_RATE} bytes per second", param, ctx)
+        return rate
 
 
 class CacheType(SizeType):

@@ -147,18 +147,7 @@ class Verbs(Protocol):
     def undo(self, run: Run, /, *, env: str, force: bool) -> int:
         """Undo the changes of a repair."""
 
-    def verify(
-        self,
-        run: Run,
-        /,
-        *,
-        env: str,
-        secondaries: tuple[str, ...],
-        quick: bool,
-        full: bool,
-        strict: bool,
-        **asked: bool,
-    ) -> int:
+    def verify(self, run: Run, /, *, env: str, **options: Any) -> int:
         """Check, and print findings."""
 
 

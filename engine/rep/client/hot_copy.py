@@ -28,6 +28,7 @@ from engine.rep.client.handshake import check_release
 from engine.rep.client.log_files import RemoteFile, RemoteLog, new_client_id
 from engine.rep.peers import DisconnectedError, PeerError
 from engine.storage.room import require_room
+from engine.storage.throttle import Throttle
 
 STATE: Final = "copy.json"
 STEP: Final = "copy"
@@ -70,36 +71,6 @@ class CopyResult(NamedTuple):
     def size_bytes(self) -> int:
         """Bytes of all files."""
         return sum(file.size_bytes for file in self.files)
-
-
-class Throttle:
-    """Limits the mean rate of a transfer.
-
-    Arguments:
-        bytes_per_s: the limit; None for no limit.
-        clock, sleep: the monotonic clock, and what waits by it.
-    """
-
-    def __init__(
-        self,
-        bytes_per_s: int | None,
-        clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._rate = bytes_per_s
-        self._clock = clock
-        self._sleep = sleep
-        self._free_at = 0.0
-
-    def passed(self, length: int) -> None:
-        """Account for transferred bytes: wait for the time that they take at the limit."""
-        if self._rate is None:
-            return
-        now = self._clock()
-        # Idle time does not count, so no burst follows it.
-        self._free_at = max(self._free_at, now) + length / self._rate
-        if self._free_at > now:
-            self._sleep(self._free_at - now)
 
 
 def choose(

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 
 from engine.catalog.catalog import Catalog
 from engine.db.extinction import ExtinctRecords
-from engine.errors import DamageError, FormatError
+from engine.errors import DamageError, FormatError, NotFoundError
 from engine.events import Listener, counted_in_parts
 from engine.format.entry.node import LEVEL_MASK
 from engine.log.check import FileCheck
@@ -96,6 +96,7 @@ class TreeCheck:
         share: number of the share to walk, and number of shares; None for everything.
         jobs: processes that walk over large trees and read the log.
         observers: called with databases and nodes.
+        only: the name of the only database to walk over besides the catalogue; None for all.
     """
 
     def __init__(
@@ -138,6 +139,7 @@ class TreeCheck:
         self.share: tuple[int, int] | None = None
         self.jobs = 1
         self.observers: list[Observer] = []
+        self.only: str | None = None
 
     def only_for(self, gaps: Sequence[int], before: int) -> None:
         """Skip the walk unless a utilization summary exists for one of the files ``gaps``, or for a file below
@@ -186,7 +188,14 @@ class TreeCheck:
             self._walk_one(db)
         self.share = share
         # Recovery removes temporary ones (R-REC-60).
-        return [db for db in self._catalogue.databases() if not db.temporary]
+        found = [db for db in self._catalogue.databases() if not db.temporary]
+        if self.only is None:
+            return found
+        named = [db for db in found if db.name == self.only]
+        # A damaged catalogue may have lost the name, and says so in a finding.
+        if not named and not self._findings.has_errors(self._catalog.naming):
+            raise NotFoundError(f"no database {self.only!r}", hint="jetool dbs lists the databases")
+        return named
 
     def run(self, listener: Listener) -> TreeReport:
         """Walk over everything."""

@@ -17,12 +17,13 @@ from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.rep.client.connection import Address
 from engine.rep.client.group_state import check_group, look
-from engine.rep.client.hot_copy import HotCopy, Throttle, choose
+from engine.rep.client.hot_copy import HotCopy, choose
 from engine.rep.peers import PeerError, address_text
 from engine.storage.disk import DiskStorage
+from engine.storage.throttle import Throttle
 from jetool.commands.backup.repository_lookup import DEST_HELP, open_repository
 from jetool.commands.backup.rows import BackupRound, TakenBackup, backup_round, group_of, lost_text
-from jetool.frame import exits
+from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment_or
 from jetool.frame.environments import node_address
 from jetool.frame.kinds import require_je
@@ -128,9 +129,8 @@ def _check(
 @click.option("--group", metavar="NAME", help="Name of the running group.  [default: as the node reports]")
 @click.option(
     "--rate",
-    type=click.IntRange(1000),
-    metavar="BYTES",
-    help="When copying a node, at most this many bytes per second.",
+    type=params.RateType(),
+    help="When copying a node, at most SIZE bytes per second.",
 )
 @click.option(
     "--retries",

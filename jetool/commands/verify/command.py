@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -38,9 +40,9 @@ from engine.verify.environment import (
 from engine.verify.log import check_all, unsupported_findings
 from engine.verify.log_rules import UNREADABLE, UNSUPPORTED
 from engine.verify.report import ERROR, WARNING, Report
-from jetool.commands.verify.rows import CheckSummary, JeFindingView, check_summary, why_of
+from jetool.commands.verify.rows import CheckSummary, JeFindingView, check_summary, why_of, words_of
 from jetool.commands.verify.several import SeveralSummary, VerifiedEnvironment, verify_several
-from jetool.frame import exits
+from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.options import RenamedOption, Run
 from jetool.output.findings import FindingRow
@@ -70,9 +72,24 @@ def _pairs_in(word: str) -> list[tuple[str, str]]:
     return [(":".join(parts[:at]), ":".join(parts[at:])) for at in range(1, len(parts))]
 
 
+def _check_stdin(*, env: str, stdin: str | None, pass_through: bool, **options: Any) -> None:
+    """``--stdin`` reads no environment, and checks one file of a log."""
+    if stdin is None:
+        if pass_through:
+            raise UsageError("--pass-through goes with --stdin")
+        return
+    shown = {"secondaries": "--secondary", "wanted": "--files", "name": "--db", "more": "more environments"}
+    given = [shown.get(option, f"--{option}") for option, value in options.items() if value]
+    given += [env] * (env != os.curdir)
+    if given:
+        raise UsageError("--stdin checks one log file and nothing else", found=", ".join(given), hint="leave it out")
+
+
 @command(
     "verify",
     several=verify_several,
+    check=lambda _, **options: _check_stdin(**options),
+    instead="stdin",
     outputs=lambda: Outputs("findings", (FindingRow,), CheckSummary, several=(VerifiedEnvironment, SeveralSummary)),
     formats=("text", "json", "ndjson", "csv", "junit", "sarif", "prometheus"),
     features=("fields", "progress", "jobs", "order"),
@@ -80,6 +97,13 @@ def _pairs_in(word: str) -> list[tuple[str, str]]:
         ("Is the log whole", "jetool verify /data/env"),
         ("Can every record be found and read", "jetool verify /data/env --full"),
         ("Are all environments of a directory whole", "jetool verify /data/*"),
+        ("The log at 20 MB per second, on the disk of a running server", "jetool verify /data/env --rate 20MB"),
+        ("Only the files that are new since the last check", "jetool verify /data/env --files 0x1f.."),
+        (
+            "A filter while a log file is copied",
+            "jetool verify --stdin 0000001f.jdb --pass-through --output 0000001f.jdb < /mnt/n2/0000001f.jdb",
+        ),
+        ("Every record of one database", "jetool verify /data/env --db orders --data"),
         ("Does an index agree with its database", "jetool verify /data/env --secondary people.city:people"),
         ("For a pipeline: JUnit, warnings count too", "jetool verify /data/env --strict --format junit"),
     ),
@@ -88,7 +112,8 @@ def _pairs_in(word: str) -> list[tuple[str, str]]:
         exits.FINDINGS: "damage, or a repair that was interrupted; the summary lists what could not be checked",
         exits.NOT_FOUND: "no environment",
         exits.UNSUPPORTED: "a log version or a release that this program does not read, or an encrypted database",
-        exits.INCOMPLETE: "nothing was found, but not everything could be checked: a file cannot be read",
+        exits.INCOMPLETE: "nothing was found, but not everything could be checked: a file cannot be read; or "
+        "--pass-through ended at damage",
         exits.WARNINGS: "only warnings, and --strict",
     },
 )
@@ -123,12 +148,23 @@ def _pairs_in(word: str) -> list[tuple[str, str]]:
     metavar="NAME:PRIMARY",
     help="Every entry of a secondary refers to a record of its primary. Repeatable.",
 )
+@click.option("--files", "wanted", type=params.FILE_RANGE, help="Only these log files; both ends are included.")
+@click.option(
+    "--db", "name", metavar="NAME", help="Only this database: --tree, or also --refs or --data if they are given."
+)
+@click.option(
+    "--rate", type=params.RateType(), help="Read at most SIZE bytes per second, in one process, to spare the disk."
+)
+@click.option(
+    "--stdin",
+    metavar="NAME",
+    help="Read one log file from standard input instead of an environment; NAME is its name, such as 0000001f.jdb.",
+)
+@click.option("--pass-through", is_flag=True, help="With --stdin: print the bytes that were checked, and no findings.")
 @click.option("--quick", is_flag=True, help="The last file only: --end.")
 @click.option("--full", is_flag=True, help="All checks.")
 @click.option("--strict", is_flag=True, help="Exit 8 if there are only warnings.")
-def verify(
-    run: Run, /, env: str, *, secondaries: tuple[str, ...], quick: bool, full: bool, strict: bool, **asked: bool
-) -> int:
+def verify(run: Run, /, env: str, **options: Any) -> int:
     """Check an environment and print findings with stable codes. Without a level, --log and --end are checked.
 
     --log reads every byte of the log: types, sizes, checksums, prevOffsets, file headers, VLSN order, missing files,
@@ -143,6 +179,13 @@ def verify(
     NAME must refer to a record and have the same expiration. Missing entries cannot be found: only the application's
     key creator knows them. Given alone, --secondary checks nothing else.
 
+    --files and --db check a part: the verdict is at most "no damage seen", and scope and not_checked say what it is
+    about. With --files, damage at the end of a file counts as a torn tail only in the file in which the log ends.
+
+    --stdin is for files that another program copies, as JE's LogVerificationInputStream: memory is bounded, and the
+    check ends at the first bad entry. With --pass-through it is a filter that ends with 7 there, after the good bytes
+    before it, and with --output the copy appears only if it is whole. Entries above 1 MiB pass while they are checked.
+
     For a Derby database both control files, the log, valid records after its end and missing containers are checked.
     Without --log, --end and --quick, every page of every container is checked too, and its version against the log.
 
@@ -155,17 +198,65 @@ def verify(
     The summary lists what was not checked. Nothing is changed. A running environment can be checked; the entry that its
     writer is writing may then look like a torn tail.
     """
-    storage = DiskStorage(env)
-    levels: list[str] = [level for level in LEVELS if asked[level]]
-    if quick or asked[_REP]:
+    if options["stdin"] is not None:
+        from jetool.commands.verify.filter import verify_stdin
+
+        return verify_stdin(run, options["stdin"], pass_through=options["pass_through"])
+    storage: Storage = DiskStorage(env)
+    if options["rate"] is not None:
+        from engine.storage.throttle import Throttle, ThrottledStorage
+
+        # Processes would have a limit each.
+        storage, run = ThrottledStorage(storage, Throttle(options["rate"])), replace(run, jobs=1)
+    if options["wanted"] is not None or options["name"] is not None:
+        return _verify_part(run, env, storage, options)
+    return _verify_levels(run, env, storage, options)
+
+
+def _verify_levels(run: Run, env: str, storage: Storage, options: Mapping[str, Any]) -> int:
+    """Check all of an environment on the levels that are given."""
+    full, secondaries = options["full"], options["secondaries"]
+    levels: list[str] = [level for level in LEVELS if options[level]]
+    if options["quick"] or options[_REP]:
         levels += [level for level in QUICK if level not in levels]
     # ``--secondary`` alone does not check the log.
     levels = list(LEVELS) if full else levels or ([] if secondaries else list(DEFAULT))
     # Take the lock before listing the files, because a running cleaner might delete files before they are read.
     with files_kept(storage):
         files = list_log_files(storage)
-        report, entries = _checked(run, env, storage, files, levels, secondaries, rep=full or asked["rep"])
-    return _print(run, env, report, entries, _exit_code(report, files, levels, strict=strict))
+        report, entries = _checked(run, env, storage, files, levels, secondaries, rep=full or options[_REP])
+    return _print(run, env, report, entries, _exit_code(report, files, levels, strict=options["strict"]))
+
+
+def _verify_part(run: Run, env: str, storage: Storage, options: Mapping[str, Any]) -> int:
+    """Check some log files, or one database, and print the findings.
+
+    Raises:
+        UsageError: options that exclude each other.
+    """
+    from engine.verify.part import DATABASE_LEVELS, files_between, verify_database, verify_files
+
+    wanted, name = options["wanted"], options["name"]
+    levels = [level for level in DATABASE_LEVELS if options[level]]
+    others = ["log", "tail", "space", "rep", "quick", "full"] + ([*levels, "db"] if wanted is not None else [])
+    given = [f"--{one}" for one in others if options.get(one if one != "db" else "name")]
+    given += ["--secondary"] * bool(options["secondaries"])
+    if given:
+        option = "--files" if wanted is not None else "--db"
+        raise UsageError(f"{option} and {given[0]} exclude each other", hint="leave one of them out")
+    with files_kept(storage):
+        files = list_log_files(storage)
+        if wanted is not None:
+            chosen, levels = files_between(storage, files, wanted.first, wanted.last), ["log"]
+            report = verify_files(storage, files, chosen, jobs=run.jobs, listener=run.listener)
+        else:
+            chosen, levels = files._replace(files=()), levels or ["tree"]
+            orders = _orders(run, storage)
+            report = verify_database(
+                storage, files, name or "", levels, jobs=run.jobs, comparators=orders, listener=run.listener
+            )
+    report = _with_unread(report)
+    return _print(run, env, report, None, _exit_code(report, chosen, levels, strict=options["strict"]))
 
 
 def _checked(
@@ -201,8 +292,13 @@ def _checked(
     if secondaries:
         report, entries = _with_secondaries(run, env, report, secondaries)
     report = report._replace(findings=(*report.findings, *notes_for_je(storage, files)))
+    return _with_unread(report), entries
+
+
+def _with_unread(report: Report) -> Report:
+    """The report, with the files that were not read among what was not checked."""
     unread = tuple(f"{one.file} ({_UNREAD[one.code]})" for one in report.findings if one.code in _UNREAD)
-    return report._replace(not_checked=(*report.not_checked, *unread)), entries
+    return report._replace(not_checked=(*report.not_checked, *unread))
 
 
 def _print(run: Run, env: str, report: Report, entries: int | None, code: int) -> int:
@@ -222,9 +318,9 @@ def _verdict(report: Report, views: list[JeFindingView], code: int) -> CheckVerd
         why = unread[0].message if unread else f"not everything was checked: {', '.join(report.not_checked)}"
         return exits.verdict(code, why)
     read = f"{plural(report.files, 'file')} and {plural(report.entries, 'entry', 'entries')}"
-    checked = f"no error in {read}; checked: {', '.join(report.checked)}"
+    checked = f"no error in {read}; checked: {', '.join(words_of(report))}"
     # The last file alone, or the trees alone, do not say that the log is whole.
-    return exits.verdict(code, why_of(views, checked), partly="log" not in report.checked)
+    return exits.verdict(code, why_of(views, checked), partly="log" not in report.checked or bool(report.scope))
 
 
 def _exit_code(report: Report, files: LogFiles, levels: list[str], *, strict: bool) -> int:

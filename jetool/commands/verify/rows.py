@@ -30,6 +30,7 @@ class CheckSummary(NamedTuple):
     bytes: Annotated[SizeBytes, "bytes read"]
     checked: Annotated[Sequence[Text], "levels that were checked"]
     not_checked: Annotated[Sequence[Text], "what was not checked"]
+    scope: Annotated[Text | Absent, "the only part that was checked; without it, all of the environment"] = ABSENT
     databases: Annotated[Int | Absent, "databases whose trees were walked over"] = ABSENT
     nodes: Annotated[Int | Absent, "tree nodes checked"] = ABSENT
     records: Annotated[Int | Absent, "records that the trees lead to"] = ABSENT
@@ -76,6 +77,12 @@ def why_of(findings: Iterable[FindingView], checked: str) -> str:
     return named + (f" and {plural(more, 'more error')}" if more else "") + (f"; {warnings}" if counts[WARNING] else "")
 
 
+def words_of(report: Report) -> tuple[str, ...]:
+    """The levels that were checked, each with the part that was checked; the end of the log is no part of a part."""
+    part = f" of {report.scope}" if report.scope else ""
+    return tuple(level if level == "tail" else level + part for level in report.checked)
+
+
 def check_summary(report: Report, entries: int | None, verdict: CheckVerdict) -> CheckSummary:
     """The summary of a report.
 
@@ -91,8 +98,9 @@ def check_summary(report: Report, entries: int | None, verdict: CheckVerdict) ->
         files=report.files,
         entries=report.entries,
         bytes=report.checked_bytes,
-        checked=report.checked,
+        checked=words_of(report),
         not_checked=report.not_checked,
+        scope=report.scope or ABSENT,
         databases=report.databases if report.databases is not None else ABSENT,
         nodes=report.nodes if report.nodes is not None else ABSENT,
         records=report.records if report.records is not None else ABSENT,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Annotated, Any, Final, NamedTuple
 
 from engine.errors import JetoolError, NotFoundError, plural
-from engine.fields import Choices, Int, Like, Row, SizeBytes, Text, record
+from engine.fields import ABSENT, Absent, Choices, Int, Like, Row, SizeBytes, Text, record
 from engine.verdict import DAMAGED, NONE_SEEN, SOUND, UNJUDGED, VERDICTS
 from engine.verify.report import ERROR, Rule, finding
 from jetool.commands.verify.rows import CheckSummary, JeFindingView
@@ -57,6 +57,7 @@ class VerifiedEnvironment(NamedTuple):
     bytes: Annotated[SizeBytes, Like(CheckSummary)]
     checked: Annotated[Sequence[Text], Like(CheckSummary)]
     not_checked: Annotated[Sequence[Text], Like(CheckSummary)]
+    scope: Annotated[Text | Absent, Like(CheckSummary)]
     findings: Annotated[Sequence[FindingRow], "its findings"]
 
 
@@ -188,6 +189,7 @@ def _checked(run: Run, place: str, check: Callable[[Run, str], int]) -> _Checked
         bytes=summary.bytes,
         checked=summary.checked,
         not_checked=summary.not_checked,
+        scope=summary.scope,
         findings=out.rows,
     )
     return _Checked(row, [_PlacedView(place, one) for one in out.rows], out.rules)
@@ -213,6 +215,7 @@ def _failed(place: str, error: JetoolError) -> _Checked:
         bytes=0,
         checked=(),
         not_checked=(),
+        scope=ABSENT,
         findings=(),
     )
     return _Checked(row, [view], [(NOT_VERIFIED.code, NOT_VERIFIED.title)])

@@ -15,13 +15,14 @@ from engine.backup.repository import Repository
 from engine.errors import JetoolError, NotFoundError, RefusedError, StorageError, UnsupportedError
 from engine.rep.client.call import Call
 from engine.rep.client.group_state import GroupLook, NodeLook
-from engine.rep.client.hot_copy import CopyResult, CutError, HotCopy, Throttle, choose
+from engine.rep.client.hot_copy import CopyResult, CutError, HotCopy, choose
 from engine.rep.client.log_files import RemoteLog, new_client_id
 from engine.rep.peers import DisconnectedError, PeerError
 from engine.rep.wire import log_file_feeder as c
 from engine.rep.wire.messages import Message
 from engine.rep.wire.node_state import NodeStateResponse
 from engine.storage.disk import DiskStorage
+from engine.storage.throttle import Throttle
 from tests.support.environments.backups import contents
 from tests.support.groups.copy_server import CopyServer, changing
 from tests.support.groups.networks import RecordedNetwork, recordings
