@@ -5,6 +5,7 @@ process that writes it: nothing is opened for writing, no lock is taken, and aft
 appended since is read.
 
 * ``appended_log``: reading what was appended to a log
+* ``cache_facts``: what a database's need of memory depends on
 * ``environment``: samples of an environment
 * ``group``: samples of the nodes of a running group
 * ``log_tally``: what a monitor needs from a part of a log

@@ -54,6 +54,9 @@ COMMANDS: Final = (
     CommandRow("rollbacks", "Look", "rollbacks.command", "Rollback periods as a nested list and a timeline"),
     CommandRow("vlsn", "Look", "vlsn.command", "VLSNs: range, map, find, gaps, buckets, check, rebuild"),
     CommandRow("space", "Look", "space", "Utilization of each file, and the reason why it is kept"),
+    CommandRow(
+        "cache-size", "Look", "cache_size", "The memory that the cache needs for a database, in JE and in jetool"
+    ),
     CommandRow("missing", "Look", "missing", "Missing or truncated log files, and data that only they held"),
     CommandRow(
         "journal",
@@ -93,6 +96,7 @@ COMMANDS: Final = (
 # Command names of other tools, including JE's, in lower case, and the jetool command for each.
 ELSEWHERE: Final = {
     "dbbackup": "backup take",
+    "dbcachesize": "cache-size",
     "dbdump": "dump",
     "dbfilterstats": "info --stats-file",
     "dbgroupadmin": "group show",

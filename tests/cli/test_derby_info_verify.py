@@ -375,6 +375,7 @@ JE_ONLY = {
     "journal truncate": ["--after", "1"],
     "clean": [],
     "space": [],
+    "cache-size": [],
     "salvage": ["--to", "out"],
     "backup take": ["out"],
 }

@@ -61,11 +61,16 @@ def test_types_that_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("options", "count"),
     [
-        (("--table", "2"), 7), (("--table", "511"), 1), (("--table", "2", "--table", "511"), 8),
-        (("--region", "2"), 2), (("--region", "1"), 1), (("--table", "2", "--region", "2"), 1),
-        (("--table", "7"), 0), (("--table", "2", "--not-type", "ln"), 0),
+        (("--table", "2"), 7),
+        (("--table", "511"), 1),
+        (("--table", "2", "--table", "511"), 8),
+        (("--region", "2"), 2),
+        (("--region", "1"), 1),
+        (("--table", "2", "--region", "2"), 1),
+        (("--table", "7"), 0),
+        (("--table", "2", "--not-type", "ln"), 0),
     ],
-)  # fmt: skip
+)
 def test_rows_of_tables_and_regions(shard: Path, options: tuple[str, ...], count: int) -> None:
     found = dump(shard, *options)
     assert len(found) == count
@@ -100,8 +105,11 @@ def test_entries_despite_their_checksums() -> None:
     assert (text.code, text.out.count(b"checksum-mismatch")) == (1, 1)
     # A filter holds for these entries too, and damage stays damage.
     assert [one["rec"] for one in dump(CORRUPT, "--ignore-checksums", "--type", "Commit", code=1)].count("bad") == 1
-    assert not [one for one in dump(CORRUPT, "--ignore-checksums", "--type", "Commit", code=1)
-                if one.get("checksum_ok") is False]  # fmt: skip
+    assert not [
+        one
+        for one in dump(CORRUPT, "--ignore-checksums", "--type", "Commit", code=1)
+        if one.get("checksum_ok") is False
+    ]
 
 
 def test_a_sound_log_has_no_such_entries() -> None:

@@ -68,8 +68,11 @@ def test_bytes_pass_through(tmp_path: Path) -> None:
 
 def test_what_does_not_go_together() -> None:
     for options in (
-        (str(GOLDEN / "txn-crash"), "--stdin", "x"), ("--stdin", "x", "--full"), ("--stdin", "x", "--files", "0"),
-        ("--stdin", "x", "--rate", "1MB"), ("--stdin", "x", "--pass-through", "--json"),
-    ):  # fmt: skip
+        (str(GOLDEN / "txn-crash"), "--stdin", "x"),
+        ("--stdin", "x", "--full"),
+        ("--stdin", "x", "--files", "0"),
+        ("--stdin", "x", "--rate", "1MB"),
+        ("--stdin", "x", "--pass-through", "--json"),
+    ):
         assert piped(b"", *options).returncode == 2, options
     assert run("verify", GOLDEN / "txn-crash", "--pass-through").code == 2

@@ -71,6 +71,7 @@ LINES: Final[dict[str, tuple[str, ...]]] = {
     "vlsn check": ("{env}",),
     "vlsn rebuild": ("{env} -n --force",),
     "space": ("{env}", "{env} --why"),
+    "cache-size": ("{env} --db {db}",),
     "missing": ("{env}",),
     "journal check": ("{env}",),
     "journal compare": ("{env} {other}",),

@@ -153,11 +153,17 @@ def test_the_command_says_what_it_is_about() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        ("--files", "0", "--db", "accounts"), ("--files", "0", "--full"), ("--files", "0", "--tree"),
-        ("--db", "accounts", "--log"), ("--db", "accounts", "--rep"), ("--db", "accounts", "--space"),
-        ("--db", "accounts", "--quick"), ("--files", "0", "--secondary", "a:b"), ("--pass-through",),
+        ("--files", "0", "--db", "accounts"),
+        ("--files", "0", "--full"),
+        ("--files", "0", "--tree"),
+        ("--db", "accounts", "--log"),
+        ("--db", "accounts", "--rep"),
+        ("--db", "accounts", "--space"),
+        ("--db", "accounts", "--quick"),
+        ("--files", "0", "--secondary", "a:b"),
+        ("--pass-through",),
     ],
-)  # fmt: skip
+)
 def test_options_that_exclude_a_part(options: tuple[str, ...]) -> None:
     assert run("verify", GOLDEN / "txn-crash", *options).code == 2
 

@@ -1,0 +1,277 @@
+"""The memory that JE's cache needs for a database, as JE 18.3.20 counts it (its DbCacheSize).
+
+JE budgets its cache by sums over the objects of a node: a fixed part, arrays with one place per slot of a full node,
+and the keys, and the records that are in memory. ``node_sizes`` adds these up for a node that is filled as usual, and
+``je_cache_size`` multiplies by the number of nodes.
+
+* A node has ``node_max`` places. 70 per cent of them are taken, or all of them when records are inserted in key order
+  and never deleted.
+* Keys lie in one array of the longest key's size if that is at most ``compact_key_max`` and takes less than an object
+  for each key; a node of more than 256 places never does that.
+* With a prefix the array holds the rest of the keys. Where keys stay objects, JE counts their full length and the
+  prefix besides. With duplicates (key and data together are the key), a bottom node whose whole keys fit into the array
+  keeps that array.
+* Data of at most ``embedded_max`` bytes lies in the slot, behind the key; larger records are objects of their own,
+  and the slot knows their size in the log, in as many bytes as that size needs.
+
+Objects take less in a Java heap below 32 GiB, where references have 4 bytes (compressed oops).
+
+Example: a million records of 20 and 100 bytes. A bottom node holds 89 of them and takes 4,312 bytes, the internal nodes
+take 49 MB, and with the records 199 MB.
+
+The figures were those of JE 18.3.20, byte for byte, in all 1,385 cases that were tried; a third of them are kept in
+``tests/evictor/je_cache_sizes.txt``. JE 25.3 keeps two times with each record that is an object, which are 16 bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from engine.format.bytecursor import pack
+
+# Keys of nodes with more places are never put into one array.
+_MOST_COMPACT: Final = 256
+# A node with so few children in memory has a form of its own for them.
+_FEW_CHILDREN: Final = 4
+_DENSITY: Final = 70
+_LSN_BYTES: Final = 8
+# Header, flags and database of a record in the log; what an expiration and a VLSN add.
+_LOGGED_BYTES: Final = 19
+_LOGGED_EXPIRATION: Final = 3
+_LOGGED_VLSN: Final = 9
+
+# Of an environment that only has been opened, replicated or not.
+ENVIRONMENT_BYTES: Final = 3_158_773
+REPLICATED_ENVIRONMENT_BYTES: Final = 3_164_885
+
+
+class JeObjects(NamedTuple):
+    """Bytes of Java objects, as JE counts them.
+
+    Attributes:
+        array: an empty array.
+        reference: a place in an array of objects.
+        bottom, upper: a BIN and an IN without their arrays.
+        children, few_children: the object that holds the children in memory.
+        compact_keys, keys: the object that holds the keys, in one array or as objects.
+        numbers: the object that holds a small number for each slot.
+        record: an LN.
+    """
+
+    array: int
+    reference: int
+    bottom: int
+    upper: int
+    children: int
+    few_children: int
+    compact_keys: int
+    keys: int
+    numbers: int
+    record: int
+
+    def bytes_array(self, length: int) -> int:
+        """An array of bytes."""
+        return self.array + _aligned(length)
+
+    def references(self, length: int) -> int:
+        """An array of objects, without the objects."""
+        return self.array + _aligned(length * self.reference)
+
+    def numbers_of(self, slots: int, width: int) -> int:
+        """A number of ``width`` bytes for each slot."""
+        return self.numbers + self.bytes_array(slots * width)
+
+
+SMALL_HEAP: Final = JeObjects(
+    array=16,
+    reference=4,
+    bottom=232,
+    upper=256,
+    children=16,
+    few_children=80,
+    compact_keys=24,
+    keys=16,
+    numbers=24,
+    record=24,
+)
+LARGE_HEAP: Final = JeObjects(
+    array=24,
+    reference=8,
+    bottom=352,
+    upper=392,
+    children=24,
+    few_children=120,
+    compact_keys=32,
+    keys=24,
+    numbers=32,
+    record=32,
+)
+
+
+class CacheLoad(NamedTuple):
+    """The database whose memory is asked for; the options of DbCacheSize in this order.
+
+    Attributes:
+        records: how many.
+        key_bytes: mean size of a key; with duplicates without the data item.
+        data_bytes: mean size of the data; None: unknown, so that only nodes are counted. With duplicates required.
+        prefix_bytes: bytes that the keys of a bottom node have in common; 0 without key prefixing.
+        node_max: places of a node.
+        ordered: records are inserted in key order and never deleted.
+        duplicates: sorted duplicates.
+        replicated: the environment is a node of a group.
+        expires: records have an expiration.
+        embedded_max: je.tree.maxEmbeddedLN.
+        compact_key_max: je.tree.compactMaxKeyLength.
+        large_heap: a Java heap of 32 GiB or more.
+    """
+
+    records: int
+    key_bytes: int
+    data_bytes: int | None = None
+    prefix_bytes: int = 0
+    node_max: int = 128
+    ordered: bool = False
+    duplicates: bool = False
+    replicated: bool = False
+    expires: bool = False
+    embedded_max: int = 16
+    compact_key_max: int = 42
+    large_heap: bool = False
+
+    @property
+    def entries_per_node(self) -> int:
+        """Places of a node that are taken."""
+        return self.node_max if self.ordered else self.node_max * _DENSITY // 100
+
+    @property
+    def is_embedded(self) -> bool:
+        """Whether the data lies in the slots; an empty record takes nothing there."""
+        return not self.duplicates and 0 < (self.data_bytes or 0) <= self.embedded_max
+
+    @property
+    def is_separate(self) -> bool:
+        """Whether the records are objects of their own."""
+        return not self.duplicates and (self.data_bytes or 0) > self.embedded_max
+
+
+class NodeSizes(NamedTuple):
+    """Bytes of one node: a bottom node without its records, with them, and an upper node with its children."""
+
+    bottom: int
+    bottom_with_records: int
+    upper: int
+
+
+class JeCacheSize(NamedTuple):
+    """The memory that a database takes in JE's cache.
+
+    Attributes:
+        levels: of the tree.
+        bins, upper_nodes: number of nodes.
+        nodes: their sizes.
+        internal_bytes: of all nodes without the records.
+        all_bytes: of all nodes and records; None if the size of the data is not known.
+    """
+
+    levels: int
+    bins: int
+    upper_nodes: int
+    nodes: NodeSizes
+    internal_bytes: int
+    all_bytes: int | None
+
+
+def je_cache_size(load: CacheLoad) -> JeCacheSize:
+    """The memory for a database. ``load`` is valid: a node has at least one entry, and a prefix is shorter than a
+    key.
+    """
+    sizes = node_sizes(load)
+    filled = load.entries_per_node
+    bins = -(-load.records // filled)
+    levels, upper, nodes = 1, 0, bins // filled
+    while True:
+        # A root that is not full counts as one node.
+        upper += max(nodes, 1)
+        levels += 1
+        if nodes <= 1:
+            break
+        nodes //= filled
+    above = upper * sizes.upper
+    return JeCacheSize(
+        levels=levels,
+        bins=bins,
+        upper_nodes=upper,
+        nodes=sizes,
+        internal_bytes=bins * sizes.bottom + above,
+        all_bytes=None if load.data_bytes is None else bins * sizes.bottom_with_records + above,
+    )
+
+
+def node_sizes(load: CacheLoad) -> NodeSizes:
+    """The memory of single nodes."""
+    java = LARGE_HEAP if load.large_heap else SMALL_HEAP
+    places, filled, data = load.node_max, load.entries_per_node, load.data_bytes or 0
+    # A two-part key is key, data item, and the size of the key.
+    whole = load.key_bytes + (data + len(pack(load.key_bytes)) if load.duplicates else 0)
+    arrays = java.bytes_array(places) + java.array + _LSN_BYTES * places
+    few = filled <= _FEW_CHILDREN
+    children = java.few_children if few else java.children + java.references(places)
+    bottom = java.bottom + arrays + _keys_of_bottom(load, java, whole)
+    if load.is_separate:
+        bottom += java.numbers_of(places, _width(_logged_bytes(load)))
+    if load.expires:
+        bottom += java.numbers_of(places, 1)
+    records = children + filled * (java.record + java.bytes_array(data)) if load.is_separate else 0
+    upper = java.upper + arrays + children + _keys(load, java, whole, whole - load.prefix_bytes)
+    return NodeSizes(bottom, bottom + records, upper)
+
+
+def _keys_of_bottom(load: CacheLoad, java: JeObjects, whole: int) -> int:
+    if load.duplicates and _fits(load, java, whole):
+        return _compact(load, java, whole) + load.prefix_bytes
+    data = load.data_bytes or 0
+
+    def slot(key: int) -> int:
+        # Embedded data lies behind the key, with the size of the key behind it.
+        return key + data + len(pack(key)) if load.is_embedded else key
+
+    return _keys(load, java, slot(whole), slot(whole - load.prefix_bytes))
+
+
+def _keys(load: CacheLoad, java: JeObjects, whole: int, rest: int) -> int:
+    """The keys of a node: ``whole`` is the size of one, ``rest`` without the prefix."""
+    has_prefix = load.prefix_bytes > 0 or load.duplicates
+    if _fits(load, java, rest):
+        return _compact(load, java, rest) + (java.bytes_array(load.prefix_bytes) if has_prefix else 0)
+    return _objects(load, java, whole) + load.prefix_bytes
+
+
+def _fits(load: CacheLoad, java: JeObjects, key: int) -> bool:
+    """Whether keys of this size lie in one array."""
+    if key > load.compact_key_max or load.compact_key_max == 0 or load.node_max > _MOST_COMPACT:
+        return False
+    return _objects(load, java, key) > _compact(load, java, key)
+
+
+def _compact(load: CacheLoad, java: JeObjects, key: int) -> int:
+    # Each key has a byte for its size.
+    return java.compact_keys + java.bytes_array(load.node_max * (key + 1))
+
+
+def _objects(load: CacheLoad, java: JeObjects, key: int) -> int:
+    return java.keys + java.references(load.node_max) + load.entries_per_node * java.bytes_array(key)
+
+
+def _logged_bytes(load: CacheLoad) -> int:
+    data = load.data_bytes or 0
+    more = _LOGGED_EXPIRATION * load.expires + _LOGGED_VLSN * load.replicated
+    return load.key_bytes + data + _LOGGED_BYTES + len(pack(data)) + more
+
+
+def _width(number: int) -> int:
+    return (number.bit_length() + 7) // 8
+
+
+def _aligned(length: int) -> int:
+    return (length + 7) // 8 * 8
