@@ -214,6 +214,15 @@ class FileDeletion:
         finally:
             self._mutex.release()
 
+    def free(self, wanted_bytes: int | None) -> list[int]:
+        """Delete the oldest reserved files that may be deleted, until enough is freed; returns their numbers.
+
+        Arguments:
+            wanted_bytes: bytes to free, by whole files; None for all that may be deleted.
+        """
+        with self._mutex:
+            return self._delete(wanted_bytes)
+
     def why_kept(self, number: int) -> str | None:
         """Why a reserved file must stay; None if it may be deleted."""
         holders = self.protector.holders(number)

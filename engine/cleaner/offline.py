@@ -7,7 +7,7 @@ this run has written are not cleaned, so the run ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from engine.checkpoint.checkpointer import Checkpointer
@@ -25,6 +25,7 @@ _BATCH_BYTES: Final = 20_000_000
 # Above this utilization cleaning a file gains almost nothing, even if space is needed.
 _FULL_PERCENT: Final = 95
 
+NO_MORE_RESERVED: Final = "no other reserved file may be deleted"
 NOTHING_LEFT: Final = "nothing more is worth it"
 ENOUGH: Final = "the goal is reached"
 STOPPED: Final = "interrupted"
@@ -71,6 +72,36 @@ class OfflineReport(NamedTuple):
     utilization_before: int
     utilization_after: int
     why: str
+
+
+def delete_reserved(cleaner: Cleaner, free_bytes: int | None, sizes: Mapping[int, int]) -> OfflineReport:
+    """Delete reserved files and clean nothing, the oldest first.
+
+    Their VLSNs leave the VLSN index before them, so a file that the index has to keep stays, with all after it. Opening
+    a stand-alone environment for writing has deleted all of them already; they count too.
+
+    Arguments:
+        cleaner: of an environment that no other process uses.
+        free_bytes: bytes to free, by whole files; None for all that may be deleted.
+        sizes: bytes of all log files by number, before the environment was opened.
+    """
+    utilization = cleaner.select().current_max
+    left = {one.file.number for one in cleaner.kept()}
+    freed = sum(size for number, size in sizes.items() if number not in left)
+    if free_bytes is None or freed < free_bytes:
+        cleaner.deletion.free(None if free_bytes is None else free_bytes - freed)
+        left = {one.file.number for one in cleaner.kept()}
+        freed = sum(size for number, size in sizes.items() if number not in left)
+    before = sum(sizes.values())
+    return OfflineReport(
+        cleaned=[],
+        deleted=sizes.keys() - left,
+        bytes_before=before,
+        bytes_after=before - freed,
+        utilization_before=utilization,
+        utilization_after=cleaner.select().current_max,
+        why=ENOUGH if free_bytes is not None and freed >= free_bytes else NO_MORE_RESERVED,
+    )
 
 
 class OfflineCleaner:

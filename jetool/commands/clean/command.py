@@ -9,9 +9,11 @@ from typing import Any
 import click
 
 from engine.cleaner.cleaner import Cleaner
-from engine.cleaner.offline import STOPPED, CleanedFile, Goal, OfflineCleaner
+from engine.cleaner.offline import STOPPED, CleanedFile, Goal, OfflineCleaner, delete_reserved
 from engine.cleaner.selection import CleaningLimits
-from engine.log.files import log_file_name
+from engine.errors import UsageError
+from engine.log.files import list_log_files, log_file_name
+from engine.storage.disk import DiskStorage
 from jetool.commands.clean.rows import CleaningRun, cleaning_run
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
@@ -35,6 +37,7 @@ _MOST_PERCENT = 90
             "Clean until 60 per cent is in use, without saving bytes",
             "jetool clean /data/env --target 60% --backup-dir none",
         ),
+        ("Which reserved files would go to free 2 GiB", "jetool clean /data/env --reserved --free 2GiB -n"),
     ),
     exits={
         exits.DONE: "cleaned as far as worthwhile, or as far as requested",
@@ -55,26 +58,41 @@ _MOST_PERCENT = 90
 )
 @click.option("--free", type=SizeType(), metavar="SIZE", help="Clean until this much space is freed, such as 5GiB.")
 @click.option("--max-files", type=click.IntRange(min=1), metavar="N", help="Clean at most N files.")
-def clean(run: Run, env: str, target: int | None, free: int | None, max_files: int | None) -> int:
+@click.option(
+    "--reserved", is_flag=True, help="Clean nothing: delete reserved files, the oldest first, all or until --free."
+)
+def clean(run: Run, env: str, target: int | None, free: int | None, max_files: int | None, reserved: bool) -> int:
     """Clean the log: log live records again, and delete the files that held them.
 
     Files are chosen by the rules of JE's cleaner, the least used first; the newest files (je.cleaner.minAge) are
     skipped. The environment is recovered first. Deleted files are saved in --backup-dir or in a new directory beside
     the environment, and jetool undo restores everything; --backup-dir none frees the space immediately. With -n the
     cleaner runs in memory only. SIGINT ends the run after the current file. Damaged files are skipped and reported.
+
+    --reserved is for a full disk: nodes of a group keep cleaned files, to feed replicas. As with
+    DbDeleteReservedFiles, whole files go until SIZE is freed, and -n lists them. Unlike it, files whose VLSNs the VLSN
+    index has to keep (je.rep.minVLSNIndexSize) stay. Saved bytes need room: --backup-dir on another disk, or none. A
+    stand-alone environment loses all reserved files whenever a writer opens it.
     """
+    if reserved and (target is not None or max_files is not None):
+        raise UsageError("--reserved cleans no file", hint="leave out --target and --max-files; --free limits it")
+    # Opening deletes reserved files that no replica needs.
+    sizes = {file.number: file.size_bytes for file in list_log_files(DiskStorage(env)).files} if reserved else {}
     disk_is_shared = run.backup_dir != "none" and not run.dry_run
     stop = _StopRequest()
     with repairing(run, env, COMMAND, config_of(run, run_checkpointer=False)) as repair, stop:
         engine = repair.environment.engine
         cleaner = engine.cleaner
         assert cleaner is not None
-        goal = Goal(limits=_limits(cleaner, target), free_bytes=free, max_files=max_files, copies=int(disk_is_shared))
-        work = OfflineCleaner(
-            cleaner, engine.checkpointer, goal, stop=stop.wanted, heard=_Progress(run), listener=run.listener
-        )
-        report = work.run()
-        kept, unusable = cleaner.kept(goal.limits), dict(cleaner.states.unusable)
+        if reserved:
+            report, kept, unusable = delete_reserved(cleaner, free, sizes), cleaner.kept(), {}
+        else:
+            goal = Goal(_limits(cleaner, target), free, max_files, copies=int(disk_is_shared))
+            work = OfflineCleaner(
+                cleaner, engine.checkpointer, goal, stop=stop.wanted, heard=_Progress(run), listener=run.listener
+            )
+            report = work.run()
+            kept, unusable = cleaner.kept(goal.limits), dict(cleaner.states.unusable)
     run.out.document(
         cleaning_run(report, kept, backup=repair.backup, saved_bytes=repair.saved_bytes, dry_run=run.dry_run)
     )

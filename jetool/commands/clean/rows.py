@@ -54,6 +54,7 @@ class CleaningRun(NamedTuple):
     backup: Annotated[Text | None, "where the deleted files are; null with --backup-dir none"]
     saved_bytes: Annotated[SizeBytes, "bytes saved there"]
     dry_run: Annotated[Bool, "nothing was changed: this is what would be done"]
+    deleted: Annotated[Sequence[Text], "the names of the deleted files"]
     cleaned: Annotated[Sequence[CleanedLogFile], "the cleaned files, in the order in which they were chosen"]
     kept: Annotated[Sequence[KeptLogFile], "the files that are still there"]
 
@@ -76,6 +77,7 @@ def cleaning_run(
         backup=backup,
         saved_bytes=saved_bytes,
         dry_run=dry_run,
+        deleted=[log_file_name(number) for number in sorted(report.deleted)],
         cleaned=[_cleaned(one, one.report.number in report.deleted) for one in report.cleaned],
         kept=[_kept(one) for one in kept],
     )
