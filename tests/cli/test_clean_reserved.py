@@ -58,7 +58,8 @@ def test_the_files_are_those_that_je_lists(name: str, tmp_path: Path) -> None:
     assert run("verify", env, "--full", "--json").json()["summary"]["errors"] == 0
     if name == REPLICATED:
         assert run("vlsn", "check", env).code == 0
-    assert run("undo", env).code == 0
+    # An environment that was closed with nothing reserved is not changed at all.
+    assert run("undo", env).code == (0 if done["backup"] else 4)
     assert {path.name: path.stat().st_size for path in env.glob("*.jdb")} == sizes
 
 
