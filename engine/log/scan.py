@@ -253,9 +253,11 @@ class LogScan(NamedTuple):
         An entry counts only if its size leads to the end of the stretch, or to a header that links back to it.
         """
         at, end = offset_of(damage.lsn), offset_of(damage.lsn) + damage.length
-        if damage.reason != BAD_CHECKSUM:
+        file = self._find(damage.lsn)
+        # A file that began after the pass was declared is not looked at again.
+        if damage.reason != BAD_CHECKSUM or file is None:
             return
-        with self._open(self._file(damage.lsn)) as reader:
+        with self._open(file) as reader:
             entry = reader.entry_despite_checksum(at, -1, end)
             while entry is not None:
                 after = at + entry.total_bytes

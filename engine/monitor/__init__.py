@@ -11,6 +11,7 @@ appended since is read.
 * ``log_tally``: what a monitor needs from a part of a log
 * ``sample``: one sample of one node, as a record
 * ``settings``: the settings of an environment that a monitor compares with
+* ``stat_capture``: writing statistics of an open environment in JE's form
 * ``stat_file``: JE's own statistics, ``je.stat.csv``
 * ``stat_summary``: JE's statistics in a few figures
 * ``utilization``: how full the files of a log are, and how many the cleaner is behind

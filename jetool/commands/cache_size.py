@@ -45,9 +45,9 @@ class CacheSize(NamedTuple):
     node_max: Annotated[Int, "places of a node"]
     entries_per_node: Annotated[Int, "places that are assumed to be taken"]
     embedded: Annotated[Bool, "the data lies in the slots of the bottom nodes"]
-    levels: Annotated[Int, "levels of the tree, so assumed"]
-    bins: Annotated[Int, "bottom nodes, so assumed"]
-    upper_nodes: Annotated[Int, "upper nodes, so assumed"]
+    levels: Annotated[Int, "levels of the tree, as assumed"]
+    bins: Annotated[Int, "bottom nodes, as assumed"]
+    upper_nodes: Annotated[Int, "upper nodes, as assumed"]
     bin_bytes: Annotated[SizeBytes, "JE: one bottom node without its records"]
     internal_bytes: Annotated[SizeBytes, "JE: all nodes, without the records"]
     all_bytes: Annotated[SizeBytes | None, "JE: all nodes and records; null if the size of the data is not given"]
@@ -157,7 +157,8 @@ def cache_size(run: Run, /, env: str, name: str | None, **options: Any) -> int:
     and connections. JE 25.3 takes 16 bytes more for each record that is not embedded.
 
     Of a database in an environment every record is read, and mean sizes and the common prefix of its keys are used. The
-    tree may have more nodes than assumed, after deletions for example: the output has both numbers. Nothing is changed.
+    tree may have more nodes than assumed, after deletions for example: the output has both numbers. Parameters in
+    je.properties do not count: give them as options. Nothing is changed.
     """
     facts = None if options["record_count"] is not None else _facts(run, env, name)
     load = _load(facts, options)

@@ -10,6 +10,7 @@ import click
 
 from engine.db.config import EnvironmentConfig
 from engine.format.versions import JE_RELEASES, NEWEST_VERSION, WRITTEN_VERSION
+from engine.monitor.stat_capture import StatCapture, capture_until
 from engine.rep.acks import AckPolicy
 from engine.rep.client.handshake import ELECTABLE, SECONDARY
 from engine.rep.master.term import LeadConfig
@@ -169,6 +170,12 @@ def _type_of(join: tuple[tuple[str, int], ...], given: str | None) -> str:
     "master, once, even if too few members answer for an election. No member that answers may have a "
     "master or later commits.",
 )
+@click.option(
+    "--stat-interval",
+    type=click.FloatRange(0.1, 86_400),
+    metavar="S",
+    help="Append statistics to je.stat.csv in the directory every S seconds, for jetool info --stats-file.",
+)
 def node_run(
     run: Run,
     env: str,
@@ -186,6 +193,7 @@ def node_run(
     force: bool,
     log_version: int,
     plain: bool,
+    stat_interval: float | None,
 ) -> int:
     """Run a node until SIGTERM or SIGINT.
 
@@ -227,13 +235,16 @@ def node_run(
         environment=EnvironmentConfig(log_version=log_version),
         tls=tls_files(run),
     )
-    _run_until_stopped(run, JoinedNode(DiskStorage(env), joining, network_of(run), run.listener))
+    running = JoinedNode(DiskStorage(env), joining, network_of(run), run.listener)
+    _run_until_stopped(run, running, env, stat_interval)
     return exits.DONE
 
 
-def _run_until_stopped(run: Run, running: JoinedNode) -> None:
+def _run_until_stopped(run: Run, running: JoinedNode, env: str, stat_interval: float | None) -> None:
     """Run a node until SIGTERM; raises the error if it failed earlier."""
     stopping = threading.Event()
+    if stat_interval is not None:
+        threading.Thread(target=_capture, args=(run, running, env, stopping, stat_interval), daemon=True).start()
     # SIGTERM is the normal end: the node closes its environment, and the exit code is 0.
     before = signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     try:
@@ -241,8 +252,17 @@ def _run_until_stopped(run: Run, running: JoinedNode) -> None:
         report(run, running, stopping)
     finally:
         # Close the environment and release its lock, also after a failure.
+        stopping.set()
         running.stop()
         signal.signal(signal.SIGTERM, before)
     # The node runs in its own threads; raise the error that ended it.
     if running.failure is not None:
         raise running.failure
+
+
+def _capture(run: Run, running: JoinedNode, env: str, stopping: threading.Event, interval_s: float) -> None:
+    """Write statistics until the node stops; a failure is a warning, since the node needs no statistics."""
+    capture = StatCapture(DiskStorage(env))
+    error = capture_until(stopping, capture, lambda: running.environment.stats(), interval_s)
+    if error is not None:
+        run.messages.warning(f"statistics are no longer written: {error.what}", file=env)
