@@ -97,6 +97,7 @@ COMMANDS: Final = (
 ELSEWHERE: Final = {
     "dbbackup": "backup take",
     "dbcachesize": "cache-size",
+    "dbdeletereservedfiles": "clean --reserved",
     "dbdump": "dump",
     "dbfilterstats": "info --stats-file",
     "dbgroupadmin": "group show",
