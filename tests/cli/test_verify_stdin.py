@@ -70,7 +70,7 @@ def test_what_does_not_go_together() -> None:
     for options in (
         (str(GOLDEN / "txn-crash"), "--stdin", "x"),
         ("--stdin", "x", "--full"),
-        ("--stdin", "x", "--files", "0"),
+        ("--stdin", "x", "--files", "0x0"),
         ("--stdin", "x", "--rate", "1MB"),
         ("--stdin", "x", "--pass-through", "--json"),
     ):

@@ -153,19 +153,22 @@ def test_the_command_says_what_it_is_about() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        ("--files", "0", "--db", "accounts"),
-        ("--files", "0", "--full"),
-        ("--files", "0", "--tree"),
+        ("--files", "0x0", "--db", "accounts"),
+        ("--files", "0x0", "--full"),
+        ("--files", "0x0", "--tree"),
         ("--db", "accounts", "--log"),
         ("--db", "accounts", "--rep"),
         ("--db", "accounts", "--space"),
         ("--db", "accounts", "--quick"),
-        ("--files", "0", "--secondary", "a:b"),
+        ("--files", "0x0", "--secondary", "a:b"),
         ("--pass-through",),
     ],
 )
 def test_options_that_exclude_a_part(options: tuple[str, ...]) -> None:
-    assert run("verify", GOLDEN / "txn-crash", *options).code == 2
+    result = run("verify", GOLDEN / "txn-crash", *options)
+    assert (result.code, "exclude each other" in result.err or "goes with --stdin" in result.err) == (2, True), (
+        result.err
+    )
 
 
 class Timer:
