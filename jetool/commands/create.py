@@ -134,8 +134,8 @@ def create(
     The directory is created if needed; an existing one must be empty. With --replicated the environment is a
     replication group of one node: put, load and delete write to it as its master, and others join with jetool node.
 
-    With --log-version only the release of JE that has this version, and later ones, open it; Oracle NoSQL has 26. Such
-    a node is run by JE: jetool node run takes version 17.
+    With --log-version only the release of JE that has this version, and later ones, open it; Oracle NoSQL has 26.
+    jetool node run continues the log in its version.
 
     With --store derby it is a page store: tables of keys and values in Apache Derby's files, with Derby's logging and
     recovery, but without SQL. For a page store --file-max is the log switch interval, from 100000 to 134217728.

@@ -39,6 +39,7 @@ AGREED: Final = {
     "--html": "write a page",
     "--internal": "JE's own databases too",
     "--limit": "at most N results",
+    "--log-version": "the version of a new log",
     "--listen": "the address at which this process listens",
     "--no-overwrite": "a record that exists is not replaced",
     "--node": "the name of a node",

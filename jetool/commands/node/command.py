@@ -216,15 +216,12 @@ def node_run(
     acks = AckPolicy(policy) if policy is not None else AckPolicy.SIMPLE_MAJORITY
     lead = LeadConfig(acks, replica_sync=_SYNC[replica_sync] if replica_sync is not None else SYNC)
     check_listening(run, listen, plain=plain)
-    node_type = _type_of(join, node_type)
-    if priority is None:
-        priority = 0 if join else 1
     joining = JoinConfig(
         name,
         listen,
         join,
-        node_type,
-        priority,
+        _type_of(join, node_type),
+        priority if priority is not None else 0 if join else 1,
         lead,
         leads,
         group_name,
