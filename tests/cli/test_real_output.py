@@ -32,7 +32,7 @@ NEEDS_MORE = ("diff",)
 # It has no end; its tests are with it.
 ENDLESS = ("watch",)
 # They need --db where there are several databases; their tests are with them.
-NEED_A_DATABASE = ("dump", "scan")
+NEED_A_DATABASE = ("cache-size", "dump", "scan")
 OTHERS = (*ONLY_DERBY, *NEEDS_A_GROUP, *NEED_A_DATABASE, *NEED_CONTENTS, *NEEDS_MORE, *ENDLESS)
 COMMANDS = [name for name, command in cli.commands() if reads_an_environment(command) and name not in OTHERS]
 
