@@ -32,15 +32,16 @@ from typing import ClassVar, TypeVar
 
 E = TypeVar("E", bound=BaseException)
 
+# Patterns are compiled at the first error: every command imports this module, and few print one.
 # Clauses after which the file is named without a preposition: the file is what they speak of.
-_BARE = re.compile(r"(no such|not an?) [a-z -]+")
-_VERB = re.compile(r"cannot [a-z]+( the (file|directory))?|no directory matches")
-_SUBJECT = re.compile(
+_BARE = r"(no such|not an?) [a-z -]+"
+_VERB = r"cannot [a-z]+( the (file|directory))?|no directory matches"
+_SUBJECT = (
     r"the (environment|directory|directory for the copy|output directory|backup directory|file|database|manifest) "
     r"(?=(is|has|had|holds|held|belongs|must|does|preserves|names|was) )"
 )
 # A clause in plain words, and what explains it.
-_EXPLAINED = re.compile(r"(?!(no|there is a) (record|version) )([a-zA-Z ,'()-]+)(: .+)")
+_EXPLAINED = r"(?!(no|there is a) (record|version) )([a-zA-Z ,'()-]+)(: .+)"
 
 
 def located(what: str, file: str | None, lsn: str | None) -> str:
@@ -54,14 +55,14 @@ def located(what: str, file: str | None, lsn: str | None) -> str:
     # Many errors of the operating system name the file already.
     if not file or (what.startswith("cannot ") and f" {file}:" in f"{what}:"):
         return what + at
-    if _BARE.fullmatch(what):
+    if re.fullmatch(_BARE, what):
         return f"{what}: {file}{at}"
-    if _VERB.fullmatch(what):
+    if re.fullmatch(_VERB, what):
         return f"{what} {file}{at}"
-    subject = _SUBJECT.match(what)
+    subject = re.match(_SUBJECT, what)
     if subject is not None:
         return f"{subject[0]}{file} {what[subject.end() :]}{at}"
-    explained = _EXPLAINED.fullmatch(what)
+    explained = re.fullmatch(_EXPLAINED, what)
     if explained is not None:
         return f"{explained[3]} in {file}{at}{explained[4]}"
     return f"{what} in {file}{at}"

@@ -9,9 +9,10 @@ import click
 
 from jetool.frame.param_types.times import TIME
 
-_FILE: Final = re.compile(r"0x([0-9a-f]{1,8})|([0-9a-f]{8})(?:\.jdb)?", re.IGNORECASE)
-_DERBY_FILE: Final = re.compile(r"log([0-9]{1,10})\.dat")
-_INSTANT: Final = re.compile(r"\(?\s*([0-9]{1,10})\s*,\s*([0-9]{1,10})\s*\)?")
+# Compiled when a place is read: every command imports this module.
+_FILE: Final = r"(?i)0x([0-9a-f]{1,8})|([0-9a-f]{8})(?:\.jdb)?"
+_DERBY_FILE: Final = r"log([0-9]{1,10})\.dat"
+_INSTANT: Final = r"\(?\s*([0-9]{1,10})\s*,\s*([0-9]{1,10})\s*\)?"
 _MAX_LOG_FILE: Final = (1 << 31) - 1
 _MAX_POSITION: Final = (1 << 32) - 1
 _SYMBOLS: Final = ("ckpt", "first-active", "end")
@@ -90,7 +91,7 @@ class PlaceType(LsnType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Address:
         """Parse a text to a place. Raises BadParameter."""
-        found = _INSTANT.fullmatch(str(value).strip()) if isinstance(value, str) else None
+        found = re.fullmatch(_INSTANT, str(value).strip()) if isinstance(value, str) else None
         if found is None:
             return super().convert(value, param, ctx)
         number, position = int(found[1]), int(found[2])
@@ -209,7 +210,7 @@ class FileType(click.ParamType[int]):
         """Parse a file name or a number such as ``0x1f`` to a file number. Raises BadParameter."""
         if isinstance(value, int):
             return value
-        found = _FILE.fullmatch(str(value).strip())
+        found = re.fullmatch(_FILE, str(value).strip())
         if found is None:
             self.fail(f"{value!r} names no log file; write 0x1f or 0000001f.jdb", param, ctx)
         return int(found[1] or found[2], 16)
@@ -256,10 +257,10 @@ class AnyFileType(click.ParamType[FileNumber]):
         if isinstance(value, FileNumber):
             return value
         text = str(value).strip()
-        found = _DERBY_FILE.fullmatch(text)
+        found = re.fullmatch(_DERBY_FILE, text)
         if found is not None:
             return FileNumber(int(found[1]), "derby")
-        if _FILE.fullmatch(text) is None:
+        if re.fullmatch(_FILE, text) is None:
             self.fail(f"{value!r} names no log file; write 0x1f, 0000001f.jdb or (Derby) log31.dat", param, ctx)
         # ``0x1f`` is a number for both kinds; a bare name of eight digits is a JE file.
         return FileNumber(FILE.convert(text, param, ctx), None if text[:2].lower() == "0x" else "je")
