@@ -129,6 +129,7 @@ NATIVE = (
     "engine/txn/records.py",
     "engine/txn/txn.py",
     "engine/verify/records.py",
+    "engine/verify/space.py",
     "engine/verify/tree.py",
 )
 # What Python cannot do, or not as fast.
