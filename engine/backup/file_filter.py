@@ -20,15 +20,16 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 from zlib import adler32
 
-from engine.errors import DamageError, UnsupportedError, plural
+from engine.errors import DamageError, plural
 from engine.format.entry.file_header import FILE_HEADER_BYTES, decode_file_header
 from engine.format.entry_types import ERASED, type_name
 from engine.format.header import BAD_CHECKSUM, CUT, GOOD, HEADER_BYTES, MORE, EntryCheck, entry_checksum, examine
 from engine.format.lsn import format_lsn, make_lsn
-from engine.format.versions import NEWEST_VERSION, OLDEST_VERSION, is_supported
+from engine.format.versions import is_supported
 from engine.log.check import plain_entries
 from engine.log.entry import REASONS
 from engine.log.files import header_version
+from engine.log.reader import unsupported_version
 
 MOST_HELD_BYTES: Final = 1 << 20
 
@@ -127,13 +128,7 @@ class LogFileFilter:
         if version is None:
             raise self._damage(0, REASONS["header"], "a file header", f"0x{data[:FILE_HEADER_BYTES].hex()}")
         if not is_supported(version):
-            raise UnsupportedError(
-                "log version not supported",
-                file=self._name,
-                expected=f"{OLDEST_VERSION} to {NEWEST_VERSION}",
-                found=str(version),
-                consequence="nothing of this file was checked",
-            )
+            raise unsupported_version(self._name, version, "nothing of this file was checked")
         number = decode_file_header(data[HEADER_BYTES:FILE_HEADER_BYTES], version).file_num
         if self._number is not None and number != self._number:
             raise self._damage(0, REASONS["file-number"], f"0x{self._number:x}", f"0x{number:x}")

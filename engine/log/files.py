@@ -30,6 +30,8 @@ from engine.storage import base
 from engine.storage.base import Storage, write_synced
 
 LOCK_FILE: Final = base.JE_LOCK_FILE
+# The promises of a member in elections, since JE 21.3 (``engine.rep.master.promises``).
+PROMISES_FILE: Final = "election.persisted"
 # Bytes of the lock file: a writer locks the first; readers share the second, which prevents the deletion of files.
 WRITER_BYTE: Final = base.WRITER_BYTE
 READERS_BYTE: Final = 1

@@ -231,14 +231,7 @@ class FileReader:
             likely = _likely_version(start, version)
             return None, likely or fallback or version_beside(storage, self.file.path)
         if not is_supported(version):
-            raise UnsupportedError(
-                "log version not supported",
-                file=self._name,
-                expected=f"{OLDEST_VERSION} to {NEWEST_VERSION}",
-                found=str(version),
-                consequence="nothing of this file was read",
-                hint=_version_hint(version),
-            )
+            raise unsupported_version(self._name, version, "nothing of this file was read")
         # Type and checksum are right, but the size or link is not that of a file header.
         if look(self.window, 0, version, 0).verdict != GOOD:
             return None, version
@@ -379,10 +372,18 @@ def _compared(examined: EntryCheck) -> tuple[str, str]:
     return "0 or more", str(examined.found)
 
 
-def _version_hint(version: int) -> str:
-    if NEWEST_VERSION < version < _NEWEST_CREDIBLE:
-        return "it may need a newer release of jetool; see jetool --version"
-    return "no release of JE has that version: restore the file from a backup or a replica"
+def unsupported_version(file: str, version: int, consequence: str) -> UnsupportedError:
+    """The error for a file of a log version that this program does not read."""
+    return UnsupportedError(
+        "log version not supported",
+        file=file,
+        expected=f"{OLDEST_VERSION} to {NEWEST_VERSION}",
+        found=str(version),
+        consequence=consequence,
+        hint="it may need a newer release of jetool; see jetool --version"
+        if NEWEST_VERSION < version < _NEWEST_CREDIBLE
+        else "no release of JE has that version: restore the file from a backup or a replica",
+    )
 
 
 def _header_sum_matches(start: bytes, version: int) -> bool:

@@ -27,7 +27,7 @@ from engine.format.entry_types import FILE_SUMMARY_LNS
 from engine.format.fast.file_summary import SUMMARY_KEY_BYTES
 from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
-from engine.log.files import LOCK_FILE, LogFiles, list_log_files
+from engine.log.files import LOCK_FILE, PROMISES_FILE, LogFiles, list_log_files
 from engine.log.marker import MARKER as RESTORE_MARKER
 from engine.log.scan import scan_log
 from engine.log.tail import find_end
@@ -57,6 +57,7 @@ _KNOWN: Final = {
     "je.properties": "parameters of the environment",
     "je.config.csv": "parameters, as JE's statistics note them",
     "je.stat.csv": "JE's statistics",
+    PROMISES_FILE: "what the node has promised in elections",
     RESTORE_MARKER: "the restore marker: it keeps the environment from being opened",
     REPAIR_MARKER: "the marker of a repair that is not finished",
 }

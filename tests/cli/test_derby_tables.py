@@ -161,6 +161,35 @@ def test_a_container_without_a_file_and_a_value_of_another_type(
     assert result.lines()[-1]["reason"] == "110 values of APP.ACCT not of the column's type"
 
 
+def test_a_catalogue_without_a_file_is_damage(tmp_path: Path) -> None:
+    database = extract("clean-shutdown", tmp_path)
+    (database / "seg0" / "c20.dat").unlink()
+    result = run("scan", database, "--db", "ACCT")
+    assert result.code == exits.INCOMPLETE
+    assert f"does not name its own tables in {database}: page 0 of container 32: container 32 has no" in result.err
+    assert f"jetool verify {database}" in result.err
+
+
+def test_names_of_columns_come_from_disk(database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = SqlTables.tables
+
+    def renamed(self: SqlTables) -> object:
+        found = next(one for one in tables(self) if one.name == "ACCT")
+        number, name, balance = found.columns
+        return [found._replace(columns=(number._replace(name="=cmd"), name._replace(name="a\x1b[2J"), balance))]
+
+    monkeypatch.setattr(SqlTables, "tables", renamed)
+    for form in ("text", "csv", "json", "ndjson"):
+        assert b"\x1b" not in run("scan", database, "--limit", "1", "--format", form).out, form
+    assert run("scan", database, "--limit", "1", "--format", "csv").text.startswith("'=cmd,")
+
+
+def test_chosen_fields_in_csv(database: Path) -> None:
+    rows = run("scan", database, "--db", "ACCT", "--limit", "1", "--format", "csv", "--fields", "record_id,values").text
+    assert rows.splitlines()[0] == "record_id,values"
+    assert rows.splitlines()[1].startswith('7,"{""ID"":0,')
+
+
 def test_where_recovery_stops_it_is_said(tmp_path: Path) -> None:
     database = extract(MIXED, tmp_path)
     for path in (database / "log").glob("log1*"):

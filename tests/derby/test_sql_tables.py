@@ -202,9 +202,9 @@ def test_any_bytes_are_a_value_or_a_clear_error(name: str, data: bytes) -> None:
         found = decode_value(kind, data)
     except FormatError:
         return
-    json.dumps(found, allow_nan=False)
-    if isinstance(found, str):
-        found.encode()
+    assert type(found) in (int, float, str, bool)
+    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    assert not isinstance(found, str) or found.encode().decode() == found
 
 
 @given(st.binary(max_size=60), st.binary(max_size=10))

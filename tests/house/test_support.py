@@ -58,3 +58,14 @@ def test_support_rests_on_nothing_else() -> None:
         if _package(importing) == "tests.support" and _package(imported) != "tests.support"
     }
     assert found == set()
+
+
+def test_parts_of_samples_are_whole_in_the_native_stage() -> None:
+    """A test that takes a part in pure code (``tests.support.samples``) is among those of ``.ci/run native``."""
+    stage = (ROOT / ".ci" / "run").read_text().partition("native() (")[2].partition("\n)\n")[0]
+    native = [word for word in stage.split() if word.startswith("tests/")]
+    assert len(native) > 15
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        name = path.relative_to(ROOT).as_posix()
+        if "\nfrom tests.support.samples import" in path.read_text():
+            assert any(name == one or name.startswith(f"{one}/") for one in native), name

@@ -43,6 +43,7 @@ def test_the_sum_is_that_of_the_directory(name: str, tmp_path: Path) -> None:
     env = copy_of(named(f"je-18.3.20/{name}"), tmp_path / "env")
     (env / "notes.txt").write_text("not JE's")
     (env / "00000099.del").write_text("cleaned")
+    (env / "election.persisted").write_text("{}")
     before = state_of(env)
     lines = run("space", env, "--format", "ndjson").lines()
     assert state_of(env) == before
@@ -52,6 +53,7 @@ def test_the_sum_is_that_of_the_directory(name: str, tmp_path: Path) -> None:
     reasons = {line["file"]: line["reason"] for line in lines[:-1]}
     assert reasons["notes.txt"] == "not a file of JE"
     assert "renamed" in reasons["00000099.del"]
+    assert "elections" in reasons["election.persisted"]
 
 
 @pytest.mark.parametrize(("name", "times"), [("txn-crash", 1), ("ha-group/node1", 2)])

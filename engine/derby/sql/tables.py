@@ -164,12 +164,7 @@ class SqlTables:
 
         Page 0 stands for the container itself, if it has no file or no readable header.
         """
-        try:
-            home = self._home(table.container)
-        except (DamageError, NotFoundError) as error:
-            yield LostRows(0, None, error.what)
-            return
-        for found in heap_rows(self._cache, home):
+        for found in self._heap(table.container):
             yield found if isinstance(found, LostRows) else _row(table, found)
 
     def page_count(self, table: SqlTable) -> int:
@@ -185,13 +180,21 @@ class SqlTables:
             raise NotFoundError(f"container {number} has no file", file=self._database.storage.root)
         return found
 
+    def _heap(self, container: int) -> Iterator[WholeRow | LostRows]:
+        try:
+            home = self._home(container)
+        except (DamageError, NotFoundError) as error:
+            yield LostRows(0, None, error.what)
+            return
+        yield from heap_rows(self._cache, home)
+
     def _homes(self) -> dict[str, int]:
         """The container of the rows of each table, by the table's id."""
         number = catalog.number_of(self._database)
         if number is None:
             raise FormatError("a page store has no SQL catalogue")
         homes: dict[str, int] = {}
-        for found in heap_rows(self._cache, self._home(number)):
+        for found in self._heap(number):
             if isinstance(found, LostRows):
                 self.damages.append(found)
                 continue
@@ -202,15 +205,20 @@ class SqlTables:
                     homes[table_id] = int.from_bytes(values[2] or b"", "big", signed=True)
         if _SYSTABLES not in homes:
             raise DamageError(
-                "the SQL catalogue does not name its own tables",
+                "the SQL catalogue does not name its own tables"
+                + (
+                    f": page {self.damages[0].page} of container {number}: {self.damages[0].problem}"
+                    if self.damages
+                    else ""
+                ),
                 file=self._database.storage.root,
                 consequence="no table can be found by its name",
-                hint="jetool verify names the damaged pages",
+                hint=f"jetool verify {self._database.storage.root} names the damaged pages",
             )
         return homes
 
     def _values(self, homes: dict[str, int], table_id: str) -> Iterator[list[bytes | None]]:
-        for found in heap_rows(self._cache, self._home(homes[table_id])) if table_id in homes else ():
+        for found in self._heap(homes[table_id]) if table_id in homes else ():
             if isinstance(found, LostRows):
                 self.damages.append(found)
             else:

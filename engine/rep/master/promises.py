@@ -18,11 +18,11 @@ import re
 from typing import Any, Final, NamedTuple
 
 from engine.errors import FormatError
+from engine.log.files import PROMISES_FILE
 from engine.rep.wire.election_lines import PROPOSAL, SUGGESTION, Proposal, Suggestion
 from engine.storage.base import Storage, write_synced
 
-NAME: Final = "election.persisted"
-_PART: Final = "election.persisted.temp"
+_PART: Final = f"{PROMISES_FILE}.temp"
 _MOST_BYTES: Final = 1 << 16
 _TIME: Final = re.compile(r"[0-9a-fA-F]{16}", re.ASCII)
 _TIME_DIGITS: Final = 16
@@ -55,10 +55,10 @@ class PromiseFile:
         Raises:
             StorageError: the file cannot be read.
         """
-        found = self._storage.stat(NAME)
+        found = self._storage.stat(PROMISES_FILE)
         if found is None or found.is_directory or found.size_bytes > _MOST_BYTES:
             return NO_PROMISES
-        file = self._storage.open(NAME)
+        file = self._storage.open(PROMISES_FILE)
         try:
             data = file.read(0, found.size_bytes)
         finally:
@@ -89,7 +89,7 @@ class PromiseFile:
             "promisedProposal": PROPOSAL.write(promised) if promised is not None else None,
         }
         write_synced(self._storage, _PART, json.dumps(value, separators=(",", ":")).encode("ascii"))
-        self._storage.rename(_PART, NAME)
+        self._storage.rename(_PART, PROMISES_FILE)
         self._storage.sync_directory()
 
 

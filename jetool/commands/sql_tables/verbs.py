@@ -17,7 +17,7 @@ from jetool.frame import exits
 from jetool.frame.defaults.only_database import chosen_database
 from jetool.frame.options import Run
 from jetool.frame.record_output import DumpEnd, ScanSummary, completeness
-from jetool.output.shape import Style, to_text
+from jetool.output.shape import Style, printable, to_text
 
 if TYPE_CHECKING:
     from engine.storage.base import Storage
@@ -32,11 +32,14 @@ _KINDS: Final = {
     "DOUBLE": "float",
 }
 
+_STEP: Final = 512
+
 
 class _Tally:
     """What was read of a table, or of several: rows, places without rows, and values of another type."""
 
-    def __init__(self, found: SqlTables) -> None:
+    def __init__(self, run: Run, found: SqlTables) -> None:
+        self._run = run
         self._found = found
         self.rows = self._odd = 0
         self._lost = 0
@@ -51,31 +54,32 @@ class _Tally:
         else:
             self.rows += 1
             self._odd += len(one.problems)
+            if self.rows % _STEP == 0:
+                self._run.listener.step("read", self.rows, 0)
 
-    def reason(self, run: Run, root: str, what: str) -> str | None:
+    def reason(self, root: str, what: str) -> str | None:
         """Why rows may be missing or wrong; None if they are not. Damage is a warning too."""
         reasons = []
         if self._first is not None:
             first = self._first
             place = f"page {first.page}" + ("" if first.record_id is None else f", row {first.record_id}")
             lost = f"{plural(self._lost, 'place')} of {what} cannot be read, the first is {place}: {first.problem}"
-            self._warn(run, root, lost, "the rows there are missing")
+            self._warn(root, lost, "the rows there are missing")
             reasons.append(lost)
         if self._odd:
             odd = f"{plural(self._odd, 'value')} of {what} not of the column's type"
-            self._warn(run, root, odd, "shown in hex")
+            self._warn(root, odd, "shown in hex")
             reasons.append(odd)
         if self._found.problem:
             reasons.append(f"recovery stops: {self._found.problem}")
         if self._found.lost_commits:
             commits = f"{plural(self._found.lost_commits, 'committed transaction')} after the end of the log: not seen"
-            self._warn(run, root, commits, None)
+            self._warn(root, commits, None)
             reasons.append(commits)
         return "; ".join(reasons) or None
 
-    @staticmethod
-    def _warn(run: Run, root: str, what: str, consequence: str | None) -> None:
-        run.messages.warning(what, file=root, consequence=consequence, hint=f"jetool verify {root}")
+    def _warn(self, root: str, what: str, consequence: str | None) -> None:
+        self._run.messages.warning(what, file=root, consequence=consequence, hint=f"jetool verify {root}")
 
 
 def print_tables(run: Run, storage: Storage, names: tuple[str, ...], *, count: bool, internal: bool) -> int:
@@ -84,13 +88,13 @@ def print_tables(run: Run, storage: Storage, names: tuple[str, ...], *, count: b
         tables = found.tables()
         wanted = {_named(tables, name, storage.root).full_name for name in names}
         chosen = [one for one in tables if (one.full_name in wanted if names else internal or not one.is_system)]
-        tally, rows = _Tally(found), []
+        tally, rows = _Tally(run, found), []
         for table in chosen:
             before = tally.rows
             for one in found.rows(table) if count else ():
                 tally.add(one)
             rows.append(_table(found, table, tally.rows - before if count else None))
-        reason = tally.reason(run, storage.root, "the database")
+        reason = tally.reason(storage.root, "the database")
     run.out.table(SqlTableRow, rows, completeness(reason))
     return exits.FINDINGS if reason else exits.DONE
 
@@ -99,15 +103,16 @@ def scan_table(run: Run, storage: Storage, name: str | None, limit: int | None) 
     """Print rows of a table in the order of its pages."""
     with _open(run, storage) as found:
         table = _chosen(run, found, name, storage.root)
-        tally, left_out = _Tally(found), None
-        with run.out.stream(*_shapes(run, table), line=_line) as stream:
+        tally, left_out = _Tally(run, found), None
+        layout = _Layout(run, table)
+        with run.out.stream(*layout.shapes, line=_line) as stream:
             for one in found.rows(table):
                 if limit is not None and tally.rows >= limit:
                     left_out = "--limit left some out"
                     break
                 tally.add(one)
-                stream.rows(_output(run, table, one))
-            damage = tally.reason(run, storage.root, table.full_name)
+                stream.rows(layout.output(one))
+            damage = tally.reason(storage.root, table.full_name)
             reason = damage or left_out
             stream.end(ScanSummary(records=tally.rows, complete=reason is None, reason=reason))
     return exits.FINDINGS if damage else exits.DONE
@@ -132,12 +137,13 @@ def dump_tables(run: Run, storage: Storage, name: str | None, directory: str | N
 
         def dump_one(run: Run, name: str) -> int:
             table = _named(tables, name, storage.root)
-            tally = _Tally(found)
-            with run.out.stream(*_shapes(run, table)) as stream:
+            tally = _Tally(run, found)
+            layout = _Layout(run, table)
+            with run.out.stream(*layout.shapes) as stream:
                 for one in found.rows(table):
                     tally.add(one)
-                    stream.rows(_output(run, table, one))
-                reason = tally.reason(run, storage.root, table.full_name)
+                    stream.rows(layout.output(one))
+                reason = tally.reason(storage.root, table.full_name)
                 reasons.extend([reason] if reason else [])
                 end = DumpEnd(db=name, duplicates=False, records=tally.rows, complete=reason is None, reason=reason)
                 stream.end(end)
@@ -206,36 +212,35 @@ def _declaration(column: SqlColumn) -> str:
     return f"{column.name} {column.kind.text}{'' if column.kind.nullable else ' NOT NULL'}"
 
 
-def _shapes(run: Run, table: SqlTable) -> tuple[Shape, ...]:
-    """The shapes of the rows: in CSV each column of the table is a column."""
-    if run.out.format != "csv":
-        return shape_of(SqlRowFields), shape_of(LostSqlRows)
-    kinds = [_KINDS.get(one.kind.name, "text") if one.kind else "text" for one in table.columns]
-    names = [one.name for one in table.columns]
-    return (shape_of_columns("row", "A row of the table.", list(zip(names, kinds, strict=True))),)
+class _Layout:
+    """How the rows of a table are printed: in CSV each of its columns is a column, unless fields were chosen."""
 
+    def __init__(self, run: Run, table: SqlTable) -> None:
+        self._table = table
+        self._columns: list[tuple[str, str]] | None = None
+        self.shapes: tuple[Shape, ...] = shape_of(SqlRowFields), shape_of(LostSqlRows)
+        if run.out.format == "csv" and run.out.selected is None:
+            from jetool.output.csv import cell
 
-def _output(run: Run, table: SqlTable, one: SqlRow | LostRows) -> list[tuple[str, Row]]:
-    """What is printed of a row; in CSV, where every line is a row, nothing of a place without rows."""
-    is_csv = run.out.format == "csv"
-    if isinstance(one, LostRows):
-        bad = LostSqlRows(page=one.page, record_id=one.record_id, problem=one.problem)
-        return [] if is_csv else [named_row(bad)]
-    if is_csv:
-        (shape,) = _shapes(run, table)
-        return [
-            (
-                "row",
-                [
-                    (field.name, "text" if isinstance(value, str) else field.kind, value)
-                    for field, value in zip(shape.fields, one.values, strict=True)
-                ],
-            )
-        ]
-    values = {column.name: value for column, value in zip(table.columns, one.values, strict=True)}
-    return [
-        named_row(SqlRowFields(page=one.page, record_id=one.record_id, values=values, problems=one.problems or ABSENT))
-    ]
+            kinds = [_KINDS.get(one.kind.name, "text") if one.kind else "text" for one in table.columns]
+            # Names of columns come from disk, as values do.
+            names = [cell("text", one.name, run.out.style) for one in table.columns]
+            self._columns = list(zip(names, kinds, strict=True))
+            self.shapes = (shape_of_columns("row", "A row of the table.", self._columns),)
+
+    def output(self, one: SqlRow | LostRows) -> list[tuple[str, Row]]:
+        """What is printed of a row; among columns of the table nothing of a place without rows."""
+        if isinstance(one, LostRows):
+            bad = LostSqlRows(page=one.page, record_id=one.record_id, problem=one.problem)
+            return [] if self._columns is not None else [named_row(bad)]
+        if self._columns is not None:
+            cells = zip(self._columns, one.values, strict=True)
+            return [
+                ("row", [(name, "text" if isinstance(value, str) else kind, value) for (name, kind), value in cells])
+            ]
+        values = {column.name: value for column, value in zip(self._table.columns, one.values, strict=True)}
+        problems = one.problems or ABSENT
+        return [named_row(SqlRowFields(page=one.page, record_id=one.record_id, values=values, problems=problems))]
 
 
 def _line(rec: str, row: Row, style: Style) -> str:
@@ -247,6 +252,7 @@ def _line(rec: str, row: Row, style: Style) -> str:
     if "values" not in found:
         return "  ".join(to_text(kind, value, style) for _, kind, value in row)
     cells = [
-        f"{name}={'-' if value is None else to_text('json', value, style)}" for name, value in found["values"].items()
+        f"{printable(name)}={'-' if value is None else to_text('json', value, style)}"
+        for name, value in found["values"].items()
     ]
     return "  ".join(cells)

@@ -7,11 +7,12 @@ import pytest
 from engine.format.entry.group_db import GroupNode, RepGroup
 from engine.format.entry.txn_end import LAST_TERM, PRE_TERM, TxnEnd
 from engine.format.entry_types import COMMIT
+from engine.log.files import PROMISES_FILE
 from engine.rep.client.call import ask
 from engine.rep.client.connection import SocketNetwork
 from engine.rep.group import Membership
 from engine.rep.master.election import RUNNING_MASTER, Acceptor, Vote, new_proposal
-from engine.rep.master.promises import NAME, NO_PROMISES, PromiseFile, Promises
+from engine.rep.master.promises import NO_PROMISES, PromiseFile, Promises
 from engine.rep.member.config import JoinConfig
 from engine.rep.member.elections import Voter
 from engine.rep.peers import DisconnectedError
@@ -313,5 +314,5 @@ def test_promises_outlive_the_member() -> None:
 )  # fmt: skip
 def test_the_file_of_promises_as_je_writes_it(text: str, promised: Proposal | None) -> None:
     storage = MemoryStorage()
-    write_synced(storage, NAME, text.encode())
+    write_synced(storage, PROMISES_FILE, text.encode())
     assert PromiseFile(storage).read() == Promises(promised, None)
