@@ -1,9 +1,9 @@
 """Groups of ``jetool node run`` in network namespaces, under partitions, one-way links, slow peers and signals.
 
-``python -m tests.rep.group_drill ROUNDS SEED [DIRECTORY]``, as root, with iproute2. Each node is a process in a network
-namespace of its own; a bridge connects them. The kernel's own tables make the disasters, so that no connection ends
-with a sign: a wrong hardware address swallows what one node sends another (one direction of a link), a token bucket of
-1 KB/s makes a peer slow, SIGSTOP makes a node hang.
+``python -m tests.rep.group_drill ROUNDS SEED [DIRECTORY [LOG_VERSION]]``, as root, with iproute2. Each node is a
+process in a network namespace of its own; a bridge connects them. The kernel's own tables make the disasters, so that
+no connection ends with a sign: a wrong hardware address swallows what one node sends another (one direction of a
+link), a token bucket of 1 KB/s makes a peer slow, SIGSTOP makes a node hang.
 
 Beside each node a thread puts unique keys by the protocol of ``jetool node put``. After each round everything heals,
 and within ``HEALED_S`` one node must be master, commits must go on, and all nodes must hold the same records and the
@@ -31,6 +31,7 @@ from typing import Final, NamedTuple
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import JetoolError
+from engine.format.versions import WRITTEN_VERSION
 from engine.log.entry import LogEntry
 from engine.rep.client.connection import SocketNetwork
 from engine.rep.records import PutRequest
@@ -141,7 +142,7 @@ class Writer(threading.Thread):
 class Node:
     """A process ``jetool node run``, in its namespace, with what it has printed."""
 
-    def __init__(self, spaces: Namespaces, number: int, home: Path, size: int) -> None:
+    def __init__(self, spaces: Namespaces, number: int, home: Path, size: int, log_version: int) -> None:
         self.number = number
         self.name = f"n{number}"
         self.home = home
@@ -151,7 +152,7 @@ class Node:
         self._words = [
             sys.executable, "-m", "jetool", "node", "run", str(home), "--node", self.name,
             "--listen", f"{spaces.address(number)}:{_PORT}", "--join", others, "--type", "electable",
-            "--priority", "1", "--plain", "--format", "ndjson",
+            "--priority", "1", "--plain", "--format", "ndjson", "--log-version", str(log_version),
         ]  # fmt: skip
         self._out = home.with_suffix(".out")
         self._err = home.with_suffix(".err")
@@ -228,13 +229,13 @@ class Use:
 class Group:
     """A group of nodes, their writers, and the network between them."""
 
-    def __init__(self, directory: Path, size: int, chance: random.Random) -> None:
+    def __init__(self, directory: Path, size: int, chance: random.Random, log_version: int) -> None:
         self.random = chance
         self.size = size
         self.spaces = Namespaces(size)
         self.outcomes = Outcomes()
         self.use = Use()
-        self.nodes = [Node(self.spaces, n, directory / f"n{n}", size) for n in range(size)]
+        self.nodes = [Node(self.spaces, n, directory / f"n{n}", size, log_version) for n in range(size)]
         self.writers = [
             Writer(self.spaces.entrance(n), (self.spaces.address(n), _PORT), f"n{n}", self.outcomes)
             for n in range(size)
@@ -390,7 +391,9 @@ class Group:
 
     def finish(self) -> None:
         """Stop all nodes; their environments are closed, alike and sound."""
-        for node in self.nodes:
+        # The master last: in logs with terms the next master would write a commit that begins its term.
+        master = self.master()
+        for node in sorted(self.nodes, key=lambda node: node.number == master):
             code = node.end()
             if code != 0:
                 raise BrokenPromiseError(f"{node.name} ends with {code}: {node.complaint()}")
@@ -460,14 +463,14 @@ def _out_of_order(acknowledged: dict[bytes, Receipt]) -> list[str]:
 KINDS: Final = ("isolate", "split", "shatter", "mute", "deaf", "bridge", "slow", "hang", "kill", "restart")
 
 
-def rounds(count: int, seed: int, directory: Path) -> Iterable[str]:
+def rounds(count: int, seed: int, directory: Path, log_version: int) -> Iterable[str]:
     """Play; one line of figures for each round."""
     for first in range(0, count, ROUNDS_OF_A_GROUP):
         chance = random.Random(seed + first)
         size = SIZES[first // ROUNDS_OF_A_GROUP % len(SIZES)]
         home = directory / f"{seed + first}"
         home.mkdir()
-        group = Group(home, size, chance)
+        group = Group(home, size, chance, log_version)
         try:
             group.start()
             for number in range(first, min(first + ROUNDS_OF_A_GROUP, count)):
@@ -487,9 +490,10 @@ def main(words: list[str]) -> int:
     count, seed = int(words[0]), int(words[1])
     directory = Path(words[2]) if len(words) > 2 else Path(tempfile.mkdtemp(prefix="partitions-"))
     directory.mkdir(exist_ok=True)
+    log_version = int(words[3]) if len(words) > 3 else WRITTEN_VERSION
     begun = time.monotonic()
     try:
-        for line in rounds(count, seed, directory):
+        for line in rounds(count, seed, directory, log_version):
             print(f"{time.monotonic() - begun:6.0f} s  {line}", flush=True)
     except BrokenPromiseError as error:
         print(f"BROKEN, see {directory}: {error}", flush=True)
