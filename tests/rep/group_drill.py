@@ -51,6 +51,7 @@ MOST_MIB: Final = 400
 # A connection that carries nothing ends after 30 seconds: shorter disasters leave the master its role.
 _SHORT_S: Final = (1.0, 8.0)
 _LONG_S: Final = (34.0, 48.0)
+_REST_S: Final = 10.0
 _PORT: Final = 5001
 _ANSWER_S: Final = 8.0
 _PAUSE_S: Final = 0.02
@@ -391,6 +392,9 @@ class Group:
 
     def finish(self) -> None:
         """Stop all nodes; their environments are closed, alike and sound."""
+        # A master at rest writes one empty commit with the last DTVLSN (``NodeIntervals.stable_s``).
+        self._rest(_REST_S)
+        self._await(self._agrees, "all nodes have the last empty commit")
         # The master last: in logs with terms the next master would write a commit that begins its term.
         master = self.master()
         for node in sorted(self.nodes, key=lambda node: node.number == master):
