@@ -128,6 +128,8 @@ NATIVE = (
     "engine/txn/payload.py",
     "engine/txn/records.py",
     "engine/txn/txn.py",
+    "engine/verify/missing_file_refs.py",
+    "engine/verify/obsolete.py",
     "engine/verify/records.py",
     "engine/verify/space.py",
     "engine/verify/tree.py",
