@@ -13,7 +13,6 @@ from typing import Any, Final, TypeAlias
 from engine.fields import Row, Shape, Shaped, shape_of
 from engine.format.lsn import file_of, format_lsn, is_null, make_lsn
 from jetool.output.base import Encoder
-from jetool.output.csv import CsvEncoder, cell
 from jetool.output.jsonl import NdjsonEncoder, line, without_steering
 from jetool.output.shape import Style, to_json, to_text
 from jetool.output.text import TextEncoder, encode
@@ -47,6 +46,8 @@ def rendered(encoder: Encoder, of: Shaped, by_name: Mapping[str, Sequence[Any]])
         return _as_text(encoder, shape, columns)
     if isinstance(encoder, NdjsonEncoder) and encoder.has_columns_of(shape):
         return _as_json(encoder, shape, columns)
+    from jetool.output.csv import CsvEncoder, cell  # not in text and NDJSON, which are the usual formats
+
     if isinstance(encoder, CsvEncoder) and encoder.has_columns_of(shape):
         return encoder.lines(zip(*_all_texts(shape, columns, encoder.style, cell, ""), strict=True))
     return encoder.rows((shape.rec, _row(shape, values)) for values in zip(*columns, strict=True))
