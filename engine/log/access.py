@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 from engine.errors import DamageError, JetoolError, NotFoundError, UnsupportedError
 from engine.format.entry.file_header import FILE_HEADER_BYTES, VERSION_AT
-from engine.format.entry_types import COMMON_LNS, ERASED, is_valid_type
-from engine.format.fast.header import is_intact, item_size
+from engine.format.entry_types import ERASED, is_valid_type
+from engine.format.fast.ln import is_user_entry
 from engine.format.header import (
     CHECKSUM_BYTES,
     FLAGS_AT,
     HEADER_BYTES,
     HEADER_WITH_VLSN_BYTES,
-    INVISIBLE,
     SIZE_AT,
     TYPE_AT,
     VLSN_AT,
@@ -368,15 +367,3 @@ class LogAccess:
     def _name(self, number: int) -> str:
         file = self._files.get(number)
         return f"{self._storage.root}/{file.path if file is not None else f'{log_file_name(number)}'}"
-
-
-def is_user_entry(data: bytes, size: int, version: int) -> bool:
-    """Whether the bytes are one whole, visible entry of a user's record, with the right checksum."""
-    if (
-        len(data) != size
-        or size < HEADER_WITH_VLSN_BYTES
-        or data[TYPE_AT] not in COMMON_LNS
-        or data[FLAGS_AT] & INVISIBLE
-    ):
-        return False
-    return header_bytes(data[FLAGS_AT], version) + item_size(data, 0) == size and is_intact(data)

@@ -19,7 +19,7 @@ FastCall walk, follow, sift, pick_open;
 Call sift_expirations, read_slots;
 /* values.c */
 FastCall value_at;
-Call values_at;
+Call values_at, queue_slots, unlike_slots;
 /* search.c */
 FastCall find, covering, ascends, live_slot;
 Call records_of;

@@ -9,6 +9,7 @@ The constants of the format are only in ``engine.format``; each part reads them 
 """
 
 from array import array
+from collections.abc import Set
 from typing import Any, TypeVar, final
 
 _Record = TypeVar("_Record", bound=tuple[Any, ...])
@@ -220,9 +221,9 @@ def kept_bytes() -> int:
 def value_at(files: dict[int, tuple[FileMap, int]], lsn: int, size: int, db_id: int, /) -> bytes | None:
     """The data of a user's record, straight from the map of its log file: no copy of the whole entry, no record.
 
-    Twins: ``engine.log.access.is_user_entry`` and ``engine.format.fast.ln.plain_data``. The same conditions are checked
-    (type, size, checksum, visible, database, no uncommon field); if one fails, or the bytes are not in a map, the
-    result is None.
+    Twins: ``is_user_entry`` and ``plain_data`` in ``engine.format.fast.ln``. The same conditions are checked (type,
+    size, checksum, visible, database, no uncommon field); if one fails, or the bytes are not in a map, the result is
+    None.
 
     Example: the LN at 5/0x82c of 142 bytes in database 3, in a map of file 5 of version 17. ``value_at({5: (map, 17)},
     0x50000082c, 142, 3)`` is its data; with database 4, or a size of 141, it is None.
@@ -243,4 +244,24 @@ def values_at(
 
     Raises:
         IndexError: a slot does not exist.
+    """
+
+def queue_slots(
+    lsns: list[int],
+    sizes: list[int],
+    states: bytearray,
+    expirations: list[int],
+    keys: list[Any],
+    not_plain: int,
+    end_lsn: int,
+    files: Set[int],
+    queues: dict[int, bytearray],
+    /,
+) -> list[int]:
+    """Queue the plain slots of a BIN. Twin: ``engine.format.fast.queued_slots.queue_slots_plain``."""
+
+def unlike_slots(data: bytes, start: int, queue: bytes | bytearray, version: int, db_id: int, /) -> list[int]:
+    """The queued slots whose entries are not plainly right. Twin: ``queued_slots.unlike_slots_plain``.
+
+    The data are not a map of a file: they do not change during the call.
     """

@@ -59,10 +59,10 @@ class ObsoleteOffsets:
         return index < len(offsets) and offsets[index] == offset_of(lsn)
 
     def between(self, lsn: int, size: int) -> frozenset[int]:
-        """Obsolete offsets in a range of bytes that starts at an LSN."""
+        """Obsolete offsets in a range of bytes, relative to the LSN at which it starts."""
         offsets, first = self._of(file_of(lsn)), offset_of(lsn)
         start, end = bisect_left(offsets, first), bisect_left(offsets, first + size)
-        return frozenset([lsn - first + offset for offset in offsets[start:end]])
+        return frozenset([offset - first for offset in offsets[start:end]])
 
     def _of(self, number: int) -> array[int]:
         """The obsolete offsets of a file, ascending."""

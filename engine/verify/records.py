@@ -24,8 +24,9 @@ LSN is JE-REF-002, since no entry begins there.
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from engine.errors import DamageError, FormatError, plural
 from engine.format.bytecursor import join_two_part_key
@@ -48,6 +49,7 @@ from engine.format.entry_types import (
 )
 from engine.format.expiration import DAY_MS, HOUR_MS
 from engine.format.fast.ln import database_of, plain_key
+from engine.format.fast.queued_slots import MOST_BYTES, RANGE_BITS, SLOT, Queues, queue_slots, unlike_slots
 from engine.format.header import (
     HEADER_BYTES,
     HEADER_WITH_VLSN_BYTES,
@@ -61,7 +63,7 @@ from engine.format.header import (
 )
 from engine.format.lsn import file_of, format_lsn, is_null, offset_of
 from engine.format.versions import EXPIRATION, PACKED_NUMBERS, TWO_PART_DUPLICATES
-from engine.log.access import LogAccess, is_user_entry
+from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
 from engine.log.files import log_file_name
 from engine.tree.bin_node import BIN, DELETED
@@ -73,14 +75,6 @@ from engine.verify.collector import Collector, at
 from engine.verify.obsolete import ObsoleteOffsets
 from engine.verify.report import Rule
 
-if TYPE_CHECKING:
-    # Only mypyc uses these annotations; they need no package at run time.
-    from mypy_extensions import i64
-
-# Slots are queued by log ranges of 2**_STRETCH_BITS bytes.
-_STRETCH_BITS: Final = 24
-_STRETCH_MASK: Final = (1 << _STRETCH_BITS) - 1
-_MOST_WAITING: Final = 0x7FFFFFFF
 # A range is read completely if it has at least one queued record per this many bytes.
 _GAP_BYTES: Final = 4096
 # Enough for a header and the fields of an LN up to the database id.
@@ -136,16 +130,17 @@ class RecordCheck:
         self._data = data
         self._now_ms = time.time() * 1000
         self._sizes: dict[int, int] = {}
-        # The queue of plain slots; None: check them immediately.
-        self._waiting: dict[int, list[int]] | None = None
+        # The queues of plain slots; None: check them immediately.
+        self._waiting: Queues | None = None
+        self._present = frozenset([file.number for file in access.files()])
 
     def may_wait(self, db: DatabaseState) -> bool:
         """Whether the plain slots of a database can be queued for a later check."""
         return self._data and db.order.plain and not db.duplicates and not db.internal
 
-    def wait_in(self, piles: dict[int, list[int]] | None) -> None:
-        """Queue plain slots in these lists for ``are_right``; None: check them immediately."""
-        self._waiting = piles
+    def wait_in(self, queues: Queues | None) -> None:
+        """Append plain slots to these queues for ``are_right``; None: check them immediately."""
+        self._waiting = queues
 
     def visit(self, db: DatabaseState, node: IN) -> None:
         """Check the node's versions against the obsolete lists, and for a bottom node also its slots."""
@@ -174,69 +169,56 @@ class RecordCheck:
             elif self._check_reference(db, node, index) and self._data:
                 self._check_record(db, node, index)
 
-    def _left_over(self, node: BIN, waiting: dict[int, list[int]]) -> list[int]:
+    def _left_over(self, node: BIN, waiting: Queues) -> list[int]:
         """Queue the plain slots of a node; returns the other slots."""
-        lsns, sizes, states, expirations, keys = node.lsns, node.sizes, node.states, node.expirations, node.keys
-        rest: list[int] = []
-        end: i64 = self._end_lsn
-        for index in range(len(lsns)):
-            lsn: i64 = lsns[index]
-            size: i64 = sizes[index]
-            if (
-                size <= 0
-                or size > _MOST_WAITING
-                or lsn < 0
-                or lsn >= end
-                or states[index] & _NOT_PLAIN
-                or expirations[index]
-            ):
-                rest.append(index)
-                continue
-            pile = waiting.get(lsn >> _STRETCH_BITS)
-            if pile is None:
-                if not self._access.has_file(lsn >> 32):
-                    rest.append(index)
-                    continue
-                pile = waiting[lsn >> _STRETCH_BITS] = []
-            pile.append((lsn & _STRETCH_MASK) << 32 | size)
-            pile.append(hash(keys[index]))
-        return rest
+        return queue_slots(
+            node.lsns,
+            node.sizes,
+            node.states,
+            node.expirations,
+            node.keys,
+            _NOT_PLAIN,
+            self._end_lsn,
+            self._present,
+            waiting,
+        )
 
-    def are_right(self, db: DatabaseState, stretch: int, waiting: Sequence[int]) -> bool:
-        """Whether all queued slots of a range are right.
+    def are_right(self, db: DatabaseState, number: int, queue: bytes) -> bool:
+        """Whether all queued slots of a range of the log are right.
 
         Arguments:
-            stretch, waiting: the number of a log range, and its queued slots.
+            number, queue: the number of the range, and its slots (``engine.format.fast.queued_slots``).
         """
-        base = stretch << _STRETCH_BITS
+        base = number << RANGE_BITS
+        slots = array("q", queue)
+        places = slots[::2]
         try:
             version = self._access.version_of(base >> 32)
-            entries = self._entries(base, waiting)
+            unlike = self._unlike(base, queue, places, version, db.id)
         except DamageError:
             return False
-        obsolete = self._obsolete.between(base, 1 << _STRETCH_BITS)
-        for index, entry in enumerate(entries):
-            place, hashed = waiting[2 * index], waiting[2 * index + 1]
-            lsn, size = base + (place >> 32), place & _MOST_WAITING
-            key = plain_key(entry, version, db.id) if is_user_entry(entry, size, version) else None
-            if (key is None or hash(key) != hashed) and not self._is_right(db, lsn, size, hashed):
+        for index in unlike:
+            place, hashed = slots[2 * index], slots[2 * index + 1]
+            if not self._is_right(db, base + (place >> 32), place & MOST_BYTES, hashed):
                 return False
-            if lsn in obsolete:
-                return False
-        return True
+        obsolete = self._obsolete.between(base, 1 << RANGE_BITS)
+        return not obsolete or obsolete.isdisjoint([place >> 32 for place in places])
 
-    def _entries(self, base: int, waiting: Sequence[int]) -> list[bytes]:
-        """The bytes of the records in a log range; if they are few, only parts of the range are read."""
+    def _unlike(self, base: int, queue: bytes, places: Sequence[int], version: int, db_id: int) -> list[int]:
+        """The indexes of the slots that are not plainly right; if slots are few, only parts of the range are read."""
         handle, first = self._access.handle(base >> 32), offset_of(base)
         most = self._size_of(base >> 32) - first
-        places = waiting[::2]
         start = min(places) >> 32
-        end = min(max([(place >> 32) + (place & _MOST_WAITING) for place in places]), most)
+        end = min(max([(place >> 32) + (place & MOST_BYTES) for place in places]), most)
         if end - start <= len(places) * _GAP_BYTES:
-            data = handle.read(first + start, max(end - start, 0))
-            return [data[(place >> 32) - start : (place >> 32) - start + (place & _MOST_WAITING)] for place in places]
-        # The size in the slot may be wrong; never read more than the file holds.
-        return [handle.read(first + (place >> 32), min(place & _MOST_WAITING, most)) for place in places]
+            return unlike_slots(handle.read(first + start, max(end - start, 0)), start, queue, version, db_id)
+        found = []
+        for index, place in enumerate(places):
+            # The size in the slot may be wrong; never read more than the file holds.
+            entry = handle.read(first + (place >> 32), min(place & MOST_BYTES, most))
+            if unlike_slots(entry, place >> 32, queue[SLOT.size * index : SLOT.size * (index + 1)], version, db_id):
+                found.append(index)
+        return found
 
     def _is_right(self, db: DatabaseState, lsn: int, size: int, hashed: int) -> bool:
         """Whether a slot without an expiration is right; the same check as ``visit``, without findings.

@@ -1,18 +1,17 @@
-"""A spill file: lists of numbers that several processes append to, and that may be larger than memory.
+"""A spill file: queues of bytes that several processes append to, and that may be larger than memory.
 
-A process buffers the numbers that it adds; ``flush`` appends them to a nameless file in the system's temporary
-directory, shared by all workers that start after ``share``. A flush is one write to the end of the file, so that
-processes do not wait for each other. Each part begins with the name of its list and its length in bytes, so that a
-process finds the parts that others have flushed since it started.
+A process buffers what it adds; ``flush`` appends it to a nameless file in the system's temporary directory, shared by
+all workers that start after ``share``. A flush is one write to the end of the file, so that processes do not wait for
+each other. Each part begins with the name of its queue and its length in bytes, so that a process finds the parts that
+others have flushed since it started.
 
-Example: list 7 with two numbers, list 9 with one: ``7 16 n n 9 8 n``, eight bytes each.
+Example: queue 7 with 16 bytes, queue 9 with 8: ``7 16 ... 9 8 ...``; names and lengths have eight bytes each.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-from array import array
 from struct import Struct
 from typing import IO, Final
 
@@ -23,16 +22,16 @@ _HEAD: Final = Struct("<qq")
 
 
 class SpillFile:
-    """Lists of signed 64-bit numbers; the name of a list is a number.
+    """Queues of bytes; the name of a queue is a number.
 
     Attributes:
-        waiting: numbers by list that were added and not flushed. Callers append to these lists directly.
+        waiting: bytes by queue that were added and not flushed. Callers append to these bytearrays directly.
     """
 
     def __init__(self) -> None:
-        self.waiting: dict[int, list[int]] = {}
+        self.waiting: dict[int, bytearray] = {}
         self._file: IO[bytes] | None = None
-        # By list name: the places of its parts and their lengths, as far as the file has been read.
+        # By queue: the places of its parts and their lengths, as far as the file has been read.
         self._places: dict[int, list[tuple[int, int]]] = {}
         self._known = 0
 
@@ -47,40 +46,36 @@ class SpillFile:
         return True
 
     def flush(self) -> bool:
-        """Append the buffered numbers to the file; False if there is no room: the numbers are then lost."""
+        """Append the buffered bytes to the file; False if there is no room: they are then lost."""
         if not self.waiting:
             return True
         if not self.share() or self._file is None:
             return False
-        parts = []
-        for name, numbers in self.waiting.items():
-            data = array("q", numbers).tobytes()
+        parts: list[bytes | bytearray] = []
+        for name, data in self.waiting.items():
             parts += [_HEAD.pack(name, len(data)), data]
         whole = b"".join(parts)
         self.waiting.clear()
         try:
-            # Append in one write; otherwise the numbers of another process could come in between.
+            # Append in one write; otherwise the bytes of another process could come in between.
             return os.write(self._file.fileno(), whole) == len(whole)
         except OSError:
             return False
 
     def names(self) -> list[int]:
-        """The names of all lists, ascending."""
+        """The names of all queues, ascending."""
         self._look()
         return sorted({*self._places, *self.waiting})
 
-    def take(self, name: int) -> array[int]:
-        """The numbers of a list; within a part they keep their order.
+    def take(self, name: int) -> bytes:
+        """The bytes of a queue; within a part they keep their order.
 
         Raises:
-            StorageError: the numbers cannot be read.
+            StorageError: the file cannot be read.
         """
         self._look()
-        found = array("q")
-        for place, length in self._places.get(name, ()):
-            found.frombytes(self._read(place, length))
-        found.extend(self.waiting.get(name, ()))
-        return found
+        parts: list[bytes | bytearray] = [self._read(*place) for place in self._places.get(name, ())]
+        return b"".join([*parts, self.waiting.get(name, b"")])
 
     def clear(self) -> None:
         """Forget everything; the file stays shared."""

@@ -37,13 +37,13 @@ from engine.format.fast.entry_lines import (
     line_layout,
 )
 from engine.format.fast.header import PAIRS, header_lengths, item_size, steps
-from engine.format.fast.ln import plain_data
+from engine.format.fast.ln import is_user_entry, plain_data, plain_key
 from engine.format.fast.loops import COUNT, KEEP, LOOK, follow_links, no_tallies, pick_open, sift
+from engine.format.fast.queued_slots import SLOT, unlike_slots_plain
 from engine.format.fast.txn_rows import txn_rows_plain
 from engine.format.fast.walks import NativeWalk, Walk
 from engine.format.header import FLAGS_AT, HEADER_BYTES, TYPE_AT
 from engine.format.versions import is_supported
-from engine.log.access import is_user_entry
 from tests.support.damage.mutations import mutation
 from tests.support.native_core import native_core
 
@@ -165,6 +165,17 @@ def values_of(data: bytes, version: int) -> Iterator[tuple[Any, Any]]:
     made.close()
 
 
+def queues_of(data: bytes, version: int) -> Iterator[tuple[Any, Any]]:
+    """Which slots are unlike the log, of one slot for each entry; half of them have the key of their entry."""
+    for db_id in (1, 3):
+        queue = bytearray()
+        for at, (_, pos, _, end) in enumerate(entries(data, version)):
+            key = plain_key(data[pos:end], version, db_id) if at & 1 else None
+            queue += SLOT.pack(pos << 32 | end - pos, hash(key or b"k"))
+        arguments = data, 0, bytes(queue), version, db_id
+        yield core.unlike_slots(*arguments), lambda arguments=arguments: unlike_slots_plain(*arguments)
+
+
 def lines_of(data: bytes, version: int) -> Iterator[tuple[Any, Any]]:
     """Lines of each entry, by C and by the twin."""
     if has_lines(version):
@@ -203,7 +214,7 @@ def run(seed: int, is_compared: bool) -> int:
         _READ.add(hash(data))
         version = int.from_bytes(data[VERSION_AT : VERSION_AT + 4], "little")
         version = version if is_supported(version) else 17
-        reads = nodes_of, values_of, lines_of, transactions_of
+        reads = nodes_of, values_of, queues_of, lines_of, transactions_of
         for read in (walks_of(data, version, rng), *(one(data, version) for one in reads)):
             for result, twin in read:
                 found += 1

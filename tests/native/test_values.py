@@ -15,11 +15,10 @@ from hypothesis import strategies as st
 from engine.format.bytecursor import pack
 from engine.format.entry_types import COMMON_LNS, TRANSACTIONAL
 from engine.format.fast.header import sealed
-from engine.format.fast.ln import encode_user_fields, plain_data
+from engine.format.fast.ln import encode_user_fields, is_user_entry, plain_data
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import NEWEST_VERSION, VLSN_PRESENT_BIT
 from engine.format.vlsn import NULL_VLSN
-from engine.log.access import is_user_entry
 from tests.support.native_core import native_core
 
 if TYPE_CHECKING:

@@ -26,8 +26,17 @@ from engine.format.entry.ln import (
     LNKind,
     decode_ln,
 )
-from engine.format.entry_types import COMMON_PUTS, TRANSACTIONAL
-from engine.format.header import FLAGS_AT, REPLICATED, TYPE_AT, VLSN_PRESENT, header_bytes
+from engine.format.entry_types import COMMON_LNS, COMMON_PUTS, TRANSACTIONAL
+from engine.format.fast.header import is_intact, item_size
+from engine.format.header import (
+    FLAGS_AT,
+    HEADER_WITH_VLSN_BYTES,
+    INVISIBLE,
+    REPLICATED,
+    TYPE_AT,
+    VLSN_PRESENT,
+    header_bytes,
+)
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import CREATION_TIMES, LN_FLAGS_FIRST, LN_KEY_FIRST, PACKED_NUMBERS, PRIOR_VERSION
 from engine.format.vlsn import NULL_VLSN
@@ -316,6 +325,18 @@ def plain_data(entry: bytes, version: int, db_id: int) -> bytes | None:
         # The general decoder reports the error.
         return None
     return entry[pos : pos + length] if flags >= 0 and found == db_id and length >= 0 else None
+
+
+def is_user_entry(data: bytes, size: int, version: int) -> bool:
+    """Whether the bytes are one whole, visible entry of a user's record, with the right checksum."""
+    if (
+        len(data) != size
+        or size < HEADER_WITH_VLSN_BYTES
+        or data[TYPE_AT] not in COMMON_LNS
+        or data[FLAGS_AT] & INVISIBLE
+    ):
+        return False
+    return header_bytes(data[FLAGS_AT], version) + item_size(data, 0) == size and is_intact(data)
 
 
 def plain_key(entry: bytes, version: int, db_id: int) -> bytes | None:
