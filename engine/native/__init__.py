@@ -67,3 +67,4 @@ value_at: Callable[[_Maps, int, int, int], bytes | None] | None = getattr(extens
 values_at: Callable[[_Maps, list[int], list[int], list[int], int], list[bytes | None]] | None = getattr(
     extension, "values_at", None
 )
+unpacked_offsets: Callable[[int, bytes], tuple[int, ...] | None] | None = getattr(extension, "unpacked_offsets", None)

@@ -22,6 +22,8 @@ static PyMethodDef functions[] = {
     {"values_at", values_at, METH_VARARGS, NULL},
     {"queue_slots", queue_slots, METH_VARARGS, NULL},
     {"unlike_slots", unlike_slots, METH_VARARGS, NULL},
+    {"tally_slots", tally_slots, METH_VARARGS, NULL},
+    {"unpacked_offsets", unpacked_offsets, METH_VARARGS, NULL},
     {"records_of", records_of, METH_VARARGS, NULL},
     {"keep_at_most", keep_at_most, METH_O, NULL},
     {"most_bytes", most_bytes, METH_NOARGS, NULL},

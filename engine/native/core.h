@@ -19,7 +19,9 @@ FastCall walk, follow, sift, pick_open;
 Call sift_expirations, read_slots;
 /* values.c */
 FastCall value_at;
-Call values_at, queue_slots, unlike_slots;
+Call values_at, unlike_slots;
+/* queues.c, offsets.c */
+Call queue_slots, tally_slots, unpacked_offsets;
 /* search.c */
 FastCall find, covering, ascends, live_slot;
 Call records_of;

@@ -260,8 +260,27 @@ def queue_slots(
 ) -> list[int]:
     """Queue the plain slots of a BIN. Twin: ``engine.format.fast.queued_slots.queue_slots_plain``."""
 
-def unlike_slots(data: bytes, start: int, queue: bytes | bytearray, version: int, db_id: int, /) -> list[int]:
+def unlike_slots(
+    data: bytes, start: int, queue: bytes | bytearray, version: int, db_id: int, obsolete: array[int] | bytes, /
+) -> list[int]:
     """The queued slots whose entries are not plainly right. Twin: ``queued_slots.unlike_slots_plain``.
 
     The data are not a map of a file: they do not change during the call.
+    """
+
+def tally_slots(
+    lsns: list[int],
+    sizes: list[int],
+    states: bytearray,
+    expirations: list[int],
+    not_counted: int,
+    tally: dict[int, list[int]],
+    /,
+) -> None:
+    """Count the records of a BIN by log file. Twin: ``engine.format.fast.queued_slots.tally_slots_plain``."""
+
+def unpacked_offsets(count: int, raw: bytes, /) -> tuple[int, ...] | None:
+    """Obsolete offsets of a FileSummaryLN. Twin: ``engine.format.entry.ln_content.unpacked_offsets_plain``.
+
+    None: they are not that many, or not encoded as JE does; the twin reports it.
     """

@@ -6,6 +6,7 @@
  * are left to the twins.
  */
 #include "packed.h"
+#include "queues.h"
 
 /* Longer entries would not get faster. */
 #define LONGEST 4096
@@ -17,7 +18,7 @@ static long header_bytes, header_with_vlsn_bytes, type_at, flags_at, size_at, ch
 static long invisible, replicated, vlsn_present;
 static long flags_first, key_first, prior_version;
 static long uncommon, has_abort_lsn, has_prior_size, has_prior_file;
-static long range_bits, most_bytes_of_slot;
+static long most_of_slot;
 
 static int has_numbers;
 static const Number from_format[] = {
@@ -37,8 +38,7 @@ static const Number from_format[] = {
     {"engine.format.entry.ln", "HAS_ABORT_LSN", &has_abort_lsn},
     {"engine.format.entry.ln", "HAS_PRIOR_SIZE", &has_prior_size},
     {"engine.format.entry.ln", "HAS_PRIOR_FILE", &has_prior_file},
-    {"engine.format.fast.queued_slots", "RANGE_BITS", &range_bits},
-    {"engine.format.fast.queued_slots", "MOST_BYTES", &most_bytes_of_slot},
+    {"engine.format.fast.queued_slots", "MOST_BYTES", &most_of_slot},
 };
 
 /* READY, and the types of LNs. */
@@ -215,136 +215,77 @@ static int has_key(const unsigned char *entry, size_t size, long version, int64_
     return PyErr_Occurred() ? -1 : found == hash;
 }
 
-/* Append a number to a list; 0 with an error set. */
-static int append_number(PyObject *list, int64_t number)
+/* Whether an offset is among ascending ones. */
+static int is_among(const uint64_t *offsets, Py_ssize_t count, uint64_t offset)
 {
-    PyObject *made = PyLong_FromLongLong(number);
-    int is_good = made && !PyList_Append(list, made);
-    Py_XDECREF(made);
-    return is_good;
+    Py_ssize_t first = 0;
+    while (count > 0) {
+        Py_ssize_t half = count / 2;
+        if (offsets[first + half] < offset) {
+            first += half + 1;
+            count -= half + 1;
+        } else if (offsets[first + half] == offset) {
+            return 1;
+        } else {
+            count = half;
+        }
+    }
+    return 0;
 }
 
-/* A queued slot, as engine.format.fast.queued_slots has it. */
+/* The part of the log with which a queue is compared. */
 typedef struct {
-    int64_t place, hash;
-} QueuedSlot;
-
-/* unlike_slots(data, start, queue, version, db_id) */
-PyObject *unlike_slots(PyObject *Py_UNUSED(module), PyObject *args)
-{
-    PyObject *data, *found = NULL;
-    Py_buffer queue;
-    long long start, db_id;
+    const unsigned char *bytes;
+    int64_t start, end;
     long version;
-    if (!is_ready() || !PyArg_ParseTuple(args, "SLy*lL", &data, &start, &queue, &version, &db_id)) {
-        return NULL;
-    }
-    const unsigned char *bytes = (const unsigned char *)PyBytes_AS_STRING(data);
-    int64_t end = PyBytes_GET_SIZE(data);
-    int is_plain = version >= flags_first && version < key_first, is_good = 0;
-    if (start < 0 || queue.len % (Py_ssize_t)sizeof(QueuedSlot)) {
-        PyErr_SetString(PyExc_ValueError, "an offset in the range, and whole slots are wanted");
-    } else {
-        found = PyList_New(0);
-        is_good = found != NULL;
-    }
-    for (Py_ssize_t index = 0; is_good && index < queue.len / (Py_ssize_t)sizeof(QueuedSlot); index++) {
+    int64_t db_id;
+    const uint64_t *obsolete;
+    Py_ssize_t obsolete_count;
+} Range;
+
+/* Append the indexes of slots that are not plainly right; 0 with an error set. */
+static int add_unlike(const Range *range, const char *slots, Py_ssize_t count, PyObject *found)
+{
+    int is_plain = range->version >= flags_first && range->version < key_first;
+    for (Py_ssize_t index = 0; index < count; index++) {
         QueuedSlot slot;
-        memcpy(&slot, (const char *)queue.buf + index * (Py_ssize_t)sizeof slot, sizeof slot);
-        int64_t at = (slot.place >> 32) - start, size = slot.place & most_bytes_of_slot;
+        memcpy(&slot, slots + index * (Py_ssize_t)sizeof slot, sizeof slot);
+        int64_t place = slot.place >> 32, at = place - range->start, size = slot.place & most_of_slot;
         int has = 0;
-        if (is_plain && at >= 0 && at <= end && size >= header_with_vlsn_bytes && size <= end - at) {
-            has = has_key(bytes + at, (size_t)size, version, db_id, slot.hash);
+        if (is_plain && at >= 0 && at <= range->end && size >= header_with_vlsn_bytes && size <= range->end - at
+            && !is_among(range->obsolete, range->obsolete_count, (uint64_t)place)) {
+            has = has_key(range->bytes + at, (size_t)size, range->version, range->db_id, slot.hash);
         }
-        is_good = has > 0 || (has == 0 && append_number(found, index));
-    }
-    PyBuffer_Release(&queue);
-    if (!is_good) {
-        Py_CLEAR(found);
-    }
-    return found;
-}
-
-/* The queue of an LSN, a new one if its file is there; None if not, NULL with an error set. Borrowed. */
-static PyObject *queue_of(PyObject *queues, PyObject *files, int64_t lsn)
-{
-    PyObject *name = PyLong_FromLongLong(lsn >> range_bits), *queue = NULL;
-    queue = name ? PyDict_GetItemWithError(queues, name) : NULL;
-    if (name && !queue && !PyErr_Occurred()) {
-        PyObject *number = PyLong_FromLongLong(lsn >> 32);
-        int is_there = number ? PySet_Contains(files, number) : -1;
-        Py_XDECREF(number);
-        if (is_there == 0) {
-            queue = Py_None;
-        } else if (is_there > 0) {
-            PyObject *made = PyByteArray_FromStringAndSize(NULL, 0);
-            queue = made && !PyDict_SetItem(queues, name, made) ? made : NULL;
-            Py_XDECREF(made);
+        if (has < 0 || (has == 0 && !append_number(found, index))) {
+            return 0;
         }
     }
-    Py_XDECREF(name);
-    return queue;
-}
-
-/* Queue a slot: 1; 0 if it is not plain, -1 with an error set. */
-static int queue_slot(PyObject *lsn, PyObject *size, PyObject *expiration, PyObject *key, int64_t end, PyObject *files,
-                      PyObject *queues)
-{
-    /* None of these runs Python code. */
-    if (!PyLong_CheckExact(lsn) || !PyLong_CheckExact(size) || !PyLong_CheckExact(expiration) || !PyBytes_CheckExact(key)) {
-        PyErr_SetString(PyExc_TypeError, "a slot has numbers, and a key of bytes");
-        return -1;
-    }
-    int is_beyond = 0, is_large = 0;
-    int64_t where = PyLong_AsLongLongAndOverflow(lsn, &is_beyond);
-    int64_t bytes = PyLong_AsLongLongAndOverflow(size, &is_large);
-    if (is_beyond || is_large || bytes <= 0 || bytes > most_bytes_of_slot || where < 0 || where >= end
-        || PyObject_IsTrue(expiration)) {
-        return 0;
-    }
-    PyObject *queue = queue_of(queues, files, where);
-    if (!queue || queue == Py_None) {
-        return queue ? 0 : -1;
-    }
-    if (!PyByteArray_CheckExact(queue)) {
-        PyErr_SetString(PyExc_TypeError, "a queue is a bytearray");
-        return -1;
-    }
-    QueuedSlot slot = {(where & (((int64_t)1 << range_bits) - 1)) << 32 | bytes, PyObject_Hash(key)};
-    Py_ssize_t length = PyByteArray_GET_SIZE(queue);
-    if (PyByteArray_Resize(queue, length + (Py_ssize_t)sizeof slot) < 0) {
-        return -1;
-    }
-    memcpy(PyByteArray_AS_STRING(queue) + length, &slot, sizeof slot);
     return 1;
 }
 
-/* queue_slots(lsns, sizes, states, expirations, keys, not_plain, end_lsn, files, queues) */
-PyObject *queue_slots(PyObject *Py_UNUSED(module), PyObject *args)
+/* unlike_slots(data, start, queue, version, db_id, obsolete) */
+PyObject *unlike_slots(PyObject *Py_UNUSED(module), PyObject *args)
 {
-    PyObject *lsns, *sizes, *states, *expirations, *keys, *files, *queues;
-    long not_plain;
-    long long end;
-    if (!is_ready() || !PyArg_ParseTuple(args, "O!O!YO!O!lLOO!", &PyList_Type, &lsns, &PyList_Type, &sizes, &states,
-                                         &PyList_Type, &expirations, &PyList_Type, &keys, &not_plain, &end, &files,
-                                         &PyDict_Type, &queues)) {
+    PyObject *data, *found = NULL;
+    Py_buffer queue, obsolete;
+    long long start, db_id;
+    long version;
+    if (!is_ready() || !PyArg_ParseTuple(args, "SLy*lLy*", &data, &start, &queue, &version, &db_id, &obsolete)) {
         return NULL;
     }
-    Py_ssize_t count = PyList_GET_SIZE(lsns);
-    if (!PyAnySet_Check(files) || PyList_GET_SIZE(sizes) != count || PyByteArray_GET_SIZE(states) != count
-        || PyList_GET_SIZE(expirations) != count || PyList_GET_SIZE(keys) != count) {
-        PyErr_SetString(PyExc_ValueError, "lists of equal length, and a set of file numbers are wanted");
-        return NULL;
-    }
-    PyObject *rest = PyList_New(0);
-    for (Py_ssize_t index = 0; rest && index < count; index++) {
-        int is_queued = PyByteArray_AS_STRING(states)[index] & not_plain
-            ? 0
-            : queue_slot(PyList_GET_ITEM(lsns, index), PyList_GET_ITEM(sizes, index), PyList_GET_ITEM(expirations, index),
-                         PyList_GET_ITEM(keys, index), end, files, queues);
-        if (is_queued < 0 || (!is_queued && !append_number(rest, index))) {
-            Py_CLEAR(rest);
+    if (start < 0 || queue.len % (Py_ssize_t)sizeof(QueuedSlot) || obsolete.len % (Py_ssize_t)sizeof(uint64_t)) {
+        PyErr_SetString(PyExc_ValueError, "an offset in the range, whole slots and whole offsets are wanted");
+    } else {
+        Range range = {
+            (const unsigned char *)PyBytes_AS_STRING(data), start, PyBytes_GET_SIZE(data), version, db_id,
+            obsolete.buf, obsolete.len / (Py_ssize_t)sizeof(uint64_t),
+        };
+        found = PyList_New(0);
+        if (found && !add_unlike(&range, queue.buf, queue.len / (Py_ssize_t)sizeof(QueuedSlot), found)) {
+            Py_CLEAR(found);
         }
     }
-    return rest;
+    PyBuffer_Release(&queue);
+    PyBuffer_Release(&obsolete);
+    return found;
 }

@@ -58,11 +58,11 @@ class ObsoleteOffsets:
         index = bisect_left(offsets, offset_of(lsn))
         return index < len(offsets) and offsets[index] == offset_of(lsn)
 
-    def between(self, lsn: int, size: int) -> frozenset[int]:
-        """Obsolete offsets in a range of bytes, relative to the LSN at which it starts."""
+    def between(self, lsn: int, size: int) -> array[int]:
+        """Obsolete offsets in a range of bytes, ascending, relative to the LSN at which it starts."""
         offsets, first = self._of(file_of(lsn)), offset_of(lsn)
-        start, end = bisect_left(offsets, first), bisect_left(offsets, first + size)
-        return frozenset([offset - first for offset in offsets[start:end]])
+        found = offsets[bisect_left(offsets, first) : bisect_left(offsets, first + size)]
+        return found if not first else array(found.typecode, [offset - first for offset in found])
 
     def _of(self, number: int) -> array[int]:
         """The obsolete offsets of a file, ascending."""

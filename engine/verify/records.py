@@ -77,6 +77,8 @@ from engine.verify.report import Rule
 
 # A range is read completely if it has at least one queued record per this many bytes.
 _GAP_BYTES: Final = 4096
+# Read this far after the last record of a range; a longer one is examined apart.
+_LONGEST_LAST: Final = 1 << 16
 # Enough for a header and the fields of an LN up to the database id.
 _HEAD_BYTES: Final = 64
 _NOT_PLAIN: Final = DELETED | SLOT_EMBEDDED
@@ -190,33 +192,31 @@ class RecordCheck:
             number, queue: the number of the range, and its slots (``engine.format.fast.queued_slots``).
         """
         base = number << RANGE_BITS
-        slots = array("q", queue)
-        places = slots[::2]
         try:
-            version = self._access.version_of(base >> 32)
-            unlike = self._unlike(base, queue, places, version, db.id)
+            obsolete = self._obsolete.between(base, 1 << RANGE_BITS)
+            unlike = self._unlike(db, base, queue, obsolete)
         except DamageError:
             return False
         for index in unlike:
-            place, hashed = slots[2 * index], slots[2 * index + 1]
-            if not self._is_right(db, base + (place >> 32), place & MOST_BYTES, hashed):
+            place, hashed = SLOT.unpack_from(queue, SLOT.size * index)
+            if place >> 32 in obsolete or not self._is_right(db, base + (place >> 32), place & MOST_BYTES, hashed):
                 return False
-        obsolete = self._obsolete.between(base, 1 << RANGE_BITS)
-        return not obsolete or obsolete.isdisjoint([place >> 32 for place in places])
+        return True
 
-    def _unlike(self, base: int, queue: bytes, places: Sequence[int], version: int, db_id: int) -> list[int]:
+    def _unlike(self, db: DatabaseState, base: int, queue: bytes, obsolete: array[int]) -> list[int]:
         """The indexes of the slots that are not plainly right; if slots are few, only parts of the range are read."""
-        handle, first = self._access.handle(base >> 32), offset_of(base)
-        most = self._size_of(base >> 32) - first
+        version, handle, first = self._access.version_of(base >> 32), self._access.handle(base >> 32), offset_of(base)
+        most, places = self._size_of(base >> 32) - first, array("q", queue)[::2]
         start = min(places) >> 32
-        end = min(max([(place >> 32) + (place & MOST_BYTES) for place in places]), most)
+        # The size in a slot may be wrong; never read more than the file holds.
+        end = min((max(places) >> 32) + _LONGEST_LAST, most)
         if end - start <= len(places) * _GAP_BYTES:
-            return unlike_slots(handle.read(first + start, max(end - start, 0)), start, queue, version, db_id)
+            return unlike_slots(handle.read(first + start, max(end - start, 0)), start, queue, version, db.id, obsolete)
         found = []
         for index, place in enumerate(places):
-            # The size in the slot may be wrong; never read more than the file holds.
             entry = handle.read(first + (place >> 32), min(place & MOST_BYTES, most))
-            if unlike_slots(entry, place >> 32, queue[SLOT.size * index : SLOT.size * (index + 1)], version, db_id):
+            slot = queue[SLOT.size * index : SLOT.size * (index + 1)]
+            if unlike_slots(entry, place >> 32, slot, version, db.id, obsolete):
                 found.append(index)
         return found
 

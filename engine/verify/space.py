@@ -32,6 +32,7 @@ from engine.format.entry.ln_content import FileSummary, FileSummaryLN
 from engine.format.entry.node import SLOT_EMBEDDED
 from engine.format.entry_types import FILE_HEADER, LNS, NODE_ENTRIES, PLAIN_LNS
 from engine.format.fast.file_summary import SUMMARY_KEY_BYTES
+from engine.format.fast.queued_slots import tally_slots
 from engine.format.lsn import file_of, is_null
 from engine.format.versions import TWO_PART_DUPLICATES
 from engine.log.check import FileCheck
@@ -114,18 +115,7 @@ class SpaceCheck:
         # (R-CLN-5).
         if db.duplicates:
             return
-        found, lsns, states, sizes, expirations = self._tally.lns, node.lsns, node.states, node.sizes, node.expirations
-        for at in range(len(lsns)):
-            if states[at] & (DELETED | SLOT_EMBEDDED) or is_null(lsns[at]):
-                continue
-            number = file_of(lsns[at])
-            counts = found.get(number)
-            if counts is None:
-                counts = found[number] = [0, 0, 0]
-            counts[0] += 1
-            counts[1] += sizes[at]
-            if expirations[at]:
-                counts[2] += 1
+        tally_slots(node.lsns, node.sizes, node.states, node.expirations, DELETED | SLOT_EMBEDDED, self._tally.lns)
 
     def _read_reserved(self, db: DatabaseState, node: BIN) -> None:
         for index in range(len(node)):

@@ -172,7 +172,7 @@ def queues_of(data: bytes, version: int) -> Iterator[tuple[Any, Any]]:
         for at, (_, pos, _, end) in enumerate(entries(data, version)):
             key = plain_key(data[pos:end], version, db_id) if at & 1 else None
             queue += SLOT.pack(pos << 32 | end - pos, hash(key or b"k"))
-        arguments = data, 0, bytes(queue), version, db_id
+        arguments = data, 0, bytes(queue), version, db_id, array("Q", [32, 40])
         yield core.unlike_slots(*arguments), lambda arguments=arguments: unlike_slots_plain(*arguments)
 
 

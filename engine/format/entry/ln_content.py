@@ -16,6 +16,7 @@ from itertools import accumulate, islice, pairwise
 from struct import Struct, pack, unpack
 from typing import Final, NamedTuple
 
+from engine import native
 from engine.errors import FormatError
 from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.format.entry.db_tree import DatabaseImpl, read_database, write_database
@@ -301,6 +302,12 @@ def _read_offsets(reader: ByteReader) -> tuple[int, ...]:
 
 
 def unpacked_offsets(count: int, raw: bytes) -> tuple[int, ...]:
+    """``unpacked_offsets_plain``, in C if it is there."""
+    found = native.unpacked_offsets(count, raw) if native.unpacked_offsets is not None else None
+    return unpacked_offsets_plain(count, raw) if found is None else found
+
+
+def unpacked_offsets_plain(count: int, raw: bytes) -> tuple[int, ...]:
     """Decode ``count`` offsets from their differences: 15-bit groups in two bytes each, least significant first; a
     group g with more to follow is -1 - g.
     """

@@ -1,4 +1,4 @@
-"""Queues of slots whose records are checked later, in log order, and the check of a queue against the log.
+"""Loops over the slots of BINs: queues of slots whose records are checked later, and counts by log file.
 
 A queue belongs to a range of 2**RANGE_BITS bytes of a log file, and its number is ``LSN >> RANGE_BITS``. A slot takes
 16 bytes in it, two numbers in the byte order of the machine: the offset in the range and the size of the entry, as
@@ -13,11 +13,13 @@ Example: a slot with the key ``k`` and the LSN 0x5/0x82c, 56 bytes: queue 0x500,
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Sequence, Set
 from struct import Struct
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from engine.format.fast.ln import is_user_entry, plain_key
+from engine.format.lsn import file_of, is_null
 from engine.native import chosen
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ SLOT: Final = Struct("=qq")
 _RANGE_MASK: Final = (1 << RANGE_BITS) - 1
 
 Queues: TypeAlias = dict[int, bytearray]
+Tally: TypeAlias = dict[int, list[int]]
 
 
 def queue_slots_plain(
@@ -69,27 +72,53 @@ def queue_slots_plain(
     return rest
 
 
-def unlike_slots_plain(data: bytes, start: int, queue: bytes, version: int, db_id: int) -> list[int]:
-    """The queued slots of a range whose entries are not plain insertions or updates with their keys.
+def unlike_slots_plain(
+    data: bytes, start: int, queue: bytes, version: int, db_id: int, obsolete: array[int]
+) -> list[int]:
+    """The queued slots of a range whose entries are not plain insertions or updates with their keys, or are obsolete.
 
     Arguments:
         data: bytes of the log.
         start: the offset of ``data`` in the range of the queue.
         version: log version of the file.
         db_id: the database of the slots.
+        obsolete: the obsolete offsets in the range, ascending, as ``array("Q")``.
 
     Returns:
         Indexes of the slots: 1 for the second one.
     """
-    found = []
+    found, unused = [], frozenset(obsolete)
     for index, (place, hashed) in enumerate(SLOT.iter_unpack(queue)):
         at, size = (place >> 32) - start, place & MOST_BYTES
         entry = data[at : at + size] if at >= 0 else b""
         key = plain_key(entry, version, db_id) if is_user_entry(entry, size, version) else None
-        if key is None or hash(key) != hashed:
+        if key is None or hash(key) != hashed or place >> 32 in unused:
             found.append(index)
     return found
 
 
+def tally_slots_plain(
+    lsns: list[int], sizes: list[int], states: bytearray, expirations: list[int], not_counted: int, tally: Tally
+) -> None:
+    """Count the records of a BIN by log file.
+
+    Arguments:
+        not_counted: bits of a state; a slot that has one of them is not counted.
+        tally: by file number: records, their bytes, and the number of expiring ones; the counts are added.
+    """
+    for at in range(len(lsns)):
+        if states[at] & not_counted or is_null(lsns[at]):
+            continue
+        number = file_of(lsns[at])
+        counts = tally.get(number)
+        if counts is None:
+            counts = tally[number] = [0, 0, 0]
+        counts[0] += 1
+        counts[1] += sizes[at]
+        if expirations[at]:
+            counts[2] += 1
+
+
 queue_slots = chosen("queue_slots", queue_slots_plain)
 unlike_slots = chosen("unlike_slots", unlike_slots_plain)
+tally_slots = chosen("tally_slots", tally_slots_plain)
