@@ -150,11 +150,16 @@ def diff_records(
                 told(done + number / len(ranges), sum(counts.values()))
         compared += sum(counts.values())
         relation = ONLY_SECOND if first is None else ONLY_FIRST if second is None else CHANGED
-        found.databases.append(_summed(name, relation, *counts.values()))
+        found.databases.append(summed(name, relation, *counts.values()))
     return found
 
 
-def _summed(name: str, relation: str, same: int, changed: int, only_first: int, only_second: int) -> DatabaseDifference:
+def summed(name: str, relation: str, same: int, changed: int, only_first: int, only_second: int) -> DatabaseDifference:
+    """The result for a database from its numbers of records.
+
+    Arguments:
+        relation: ``only-first``, ``only-second``, or ``changed`` for a database of both environments.
+    """
     # The database is in both environments, and no record differs.
     if relation == CHANGED and not changed + only_first + only_second:
         relation = SAME
@@ -416,9 +421,19 @@ def _joined(
     # The records of both must come in the same order, so if a comparator orders one database, sort both by bytes.
     is_sorted = all(db.state.order.comparator is None for db in opened)
     found = [db.items() if db is not None else iter(()) for db in (first, second)]
-    left, right = (
-        _RecordStream(records if is_sorted else in_byte_order(records, listener), by_item=by_item) for records in found
-    )
+    left, right = (records if is_sorted else in_byte_order(records, listener) for records in found)
+    return join_records(name, left, right, by_item=by_item)
+
+
+def join_records(
+    name: str, first: Iterator[tuple[bytes, bytes]], second: Iterator[tuple[bytes, bytes]], *, by_item: bool
+) -> Iterator[RecordDifference]:
+    """Merge the records of a database in two environments, each sorted by bytes; equal records are included.
+
+    Arguments:
+        by_item: key and data together identify a record, as with duplicates.
+    """
+    left, right = _RecordStream(first, by_item=by_item), _RecordStream(second, by_item=by_item)
     while left.current is not None or right.current is not None:
         if right.current is None or (left.current is not None and left.place < right.place):
             yield RecordDifference(name, left.key, left.data, None)

@@ -13,6 +13,7 @@ Modules:
 * ``member``: a node that follows the master of a group of JE
 * ``master``: the master of a group of JE
 * ``membership``: asks the master of a group to remove, delete or move a member
+* ``node_diff``: compares the records of an environment with those of a running node
 * ``outflow``: the next entries that a feeder sends
 * ``peers``: errors of other nodes, and the text form of an address
 * ``records``: reads and writes of records through a running node, which has its environment locked

@@ -96,17 +96,19 @@ def verdict(code: int, why: str, *, partly: bool = False) -> CheckVerdict:
     return CheckVerdict({FINDINGS: DAMAGED, DATA_GIVEN_UP: DAMAGED}.get(code, UNJUDGED), why)
 
 
-def comparison_verdict(why: str, *, same: bool, problem: str) -> CheckVerdict:
+def comparison_verdict(why: str, *, same: bool, problem: str, skipped: str = "") -> CheckVerdict:
     """The verdict of a comparison, whose exit code is DONE only for ``EQUAL``.
 
     Arguments:
         problem: damage, or what was not read; empty if everything was read.
+        skipped: what could not be compared, without being damaged.
     """
-    from engine.verdict import DAMAGED, DIFFERENT, EQUAL, CheckVerdict
+    from engine.verdict import DAMAGED, DIFFERENT, EQUAL, UNJUDGED, CheckVerdict
 
-    if same and problem:
-        return CheckVerdict(DAMAGED, f"{why}, but {problem}")
-    return CheckVerdict(EQUAL if same else DIFFERENT, f"{why}; {problem}" if problem else why)
+    unseen = "; ".join(part for part in (problem, skipped) if part)
+    if same and unseen:
+        return CheckVerdict(DAMAGED if problem else UNJUDGED, f"{why}, but {unseen}")
+    return CheckVerdict(EQUAL if same else DIFFERENT, f"{why}; {unseen}" if unseen else why)
 
 
 class TerminatedError(KeyboardInterrupt):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from ipaddress import ip_address
 
@@ -12,6 +13,7 @@ from engine.errors import UsageError
 from engine.rep.client.connection import Address, Network, SocketNetwork
 from engine.rep.client.tls import TlsFiles, TlsNetwork
 from engine.rep.peers import address_text
+from jetool.frame import params
 from jetool.frame.options import Run
 
 
@@ -35,6 +37,20 @@ def tls_files(run: Run) -> TlsFiles | None:
     if given.cert or given.key or given.check_host:
         raise UsageError("TLS needs --tls-ca", hint="it names the certificates that are trusted")
     return None
+
+
+def address_of(word: str) -> Address | None:
+    """The address in an argument that may name a directory or a node; None for a directory.
+
+    Raises:
+        UsageError: it is no path, and its port is not a port.
+    """
+    if os.path.lexists(word) or ":" not in word:
+        return None
+    try:
+        return params.HOST.convert(word, None, None)
+    except click.BadParameter as error:
+        raise UsageError("neither a directory nor the address of a node", expected="HOST:PORT", found=word) from error
 
 
 def refuse_tls(what: str) -> None:

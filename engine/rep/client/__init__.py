@@ -8,5 +8,6 @@
 * ``log_files``: the log files of a running node
 * ``group_state``: the members of a group, its master, and the position of each node
 * ``master_transfer``: asks the master of a group of JE to transfer its role to another member
+* ``record_blocks``: the digests of a running node's records, block by block, and the records of a block
 * ``tls``: TLS over any connection, as in JE
 """

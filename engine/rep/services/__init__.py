@@ -4,5 +4,6 @@
 * ``copies``: service LogFileFeeder: copies the log files of this node while it runs
 * ``port``: the port of a node, which connects callers to services
 * ``questions``: short questions to a node of a group
+* ``record_blocks``: service LDiff: digests of the records of this node's databases
 * ``record_requests``: service JetoolRecords: reads and writes records through a node
 """

@@ -1,6 +1,6 @@
-"""Service ``JetoolRecords``: reads and writes records through a node in a group of JE.
+"""Services for records: ``JetoolRecords`` reads and writes them through a node in a group of JE; ``LDiff`` compares.
 
-Nodes of JE accept every caller that reaches their port, but offer no writes of records. This service accepts only
+Nodes of JE accept every caller that reaches their port, but offer no writes of records. ``JetoolRecords`` accepts only
 callers on the same machine, and over TLS those with a trusted certificate.
 """
 
@@ -12,13 +12,14 @@ from engine.rep.peers import PeerError
 from engine.rep.records import RecordHost, answer
 from engine.rep.services.caller import Caller
 from engine.rep.services.port import Service
+from engine.rep.services.record_blocks import RecordBlocks
 from engine.rep.wire.records import RECORDS, VERSION, RecordRequest
 
 _PLACES: Final = 16
 
 
 class RecordRequests:
-    """The service.
+    """The services.
 
     Arguments:
         host: the node.
@@ -29,7 +30,8 @@ class RecordRequests:
 
     def __init__(self, host: RecordHost) -> None:
         self._host = host
-        self.services = {RECORDS.service: Service(self._serve, _PLACES, trusted=True)}
+        own = Service(self._serve, _PLACES, trusted=True)
+        self.services = {RECORDS.service: own, **RecordBlocks(host).services}
 
     def _serve(self, caller: Caller) -> None:
         asked = caller.receive(RECORDS, VERSION, RecordRequest)

@@ -15,6 +15,7 @@ Modules:
 * ``lines``: text messages, one a line
 * ``messages``: binary messages: classes, frames, and tables of the messages that each side may send
 * ``node_state``: service BinaryNodeState: role, VLSNs, releases and load of a node
+* ``record_blocks``: service LDiff: digests of the records of a database, block by block
 * ``records``: service JetoolRecords: records of a running node
 * ``services``: the request for a service at the start of a connection
 * ``values``: the types that fields of binary messages have

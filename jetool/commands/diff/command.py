@@ -1,4 +1,4 @@
-"""``jetool diff``: compare two nodes of a group, two environments, or two points of one environment."""
+"""``jetool diff``: compare two nodes of a group, two environments, two points of one, or one with a running node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from engine.fields import Bool, Choices, Int, Like, Lsn, Text, Vlsn, record
 from engine.inspect.stream_diff import StreamDiff, diff_streams, lsn_of
 from engine.rescue.points import Point
 from engine.vlsn.compare import IDENTICAL, IN_STEP, Comparison, compare
-from jetool.commands.diff.records import at_point, print_record_diff, whole
+from jetool.commands.diff.records import at_point, print_node_diff, print_record_diff, whole
 from jetool.commands.diff.rows import RecordComparison
 from jetool.commands.diff.stream_rows import (
     CommonMatchpoint,
@@ -26,12 +26,14 @@ from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.decode_option import decode_option
 from jetool.frame.environments import as_of_option
+from jetool.frame.networks import address_of, refuse_tls
 from jetool.frame.node_stream import StreamNode, require_one_group
 from jetool.frame.options import Run
 from jetool.frame.param_types.places import Address
 from jetool.output.verdicts import VerdictFields
 
 DIFFERING: Final = "differing"
+_TIMEOUT_S: Final = 10.0
 
 
 @record("difference")
@@ -76,11 +78,12 @@ class StreamComparison(NamedTuple):
 @command(
     "diff",
     outputs=lambda: Outputs("document", (StreamComparison, RecordComparison)),
-    features=("fields", "progress", "times", "keys", "jobs", "cache", "order"),
+    features=("fields", "progress", "times", "keys", "jobs", "cache", "order", "tls"),
     examples=(
         ("Do two nodes hold the same", "jetool diff /data/node1 /data/node2"),
         ("For a script: who is ahead", "jetool diff /data/node1 /data/node2 --json --fields relation,surplus"),
         ("The records of an environment and of its backup", "jetool diff /data/env /backup/env --key-format utf8"),
+        ("A copy of a node with the running group", "jetool diff /backup/node1 db1.example.org:5001"),
         ("What has changed since the last checkpoint", "jetool diff /data/env --from ckpt"),
     ),
     exits={
@@ -88,16 +91,23 @@ class StreamComparison(NamedTuple):
         exits.FINDINGS: "they differ, or damage was found",
         exits.REFUSED: (
             "the environment has a restore marker and must not be opened; or the two are nodes of different "
-            "replication groups"
+            "replication groups; or the node at HOST:PORT cannot be reached, or refuses"
         ),
         exits.NOT_FOUND: "no environment, or none existed yet at the point of --from",
         exits.UNSUPPORTED: "a log version that this program does not read",
-        exits.INCOMPLETE: "damage that recovery has to read, or a file that cannot be read",
+        exits.INCOMPLETE: (
+            "damage that recovery has to read, or a file that cannot be read; or the two are equal, and the node does "
+            "not serve one of the databases"
+        ),
     },
 )
 @environment
 @click.argument(
-    "env2", metavar="[ENV2]", required=False, type=params.DIRECTORY, help="The other environment; omit it with --from."
+    "env2",
+    metavar="[ENV2|HOST:PORT]",
+    required=False,
+    type=params.DIRECTORY,
+    help="The other environment, or where a running node listens; omit it with --from.",
 )
 @click.option("--records", is_flag=True, help="For nodes of a group: compare records instead of streams.")
 @click.option(
@@ -105,6 +115,13 @@ class StreamComparison(NamedTuple):
 )
 @click.option("--to", "last", type=params.LSN, help="With --from: end of the later log.  [default: the end of the log]")
 @click.option("--limit", type=click.IntRange(0), default=20, metavar="N", help="Print N records.  [default: 20]")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.1, 3600),
+    default=_TIMEOUT_S,
+    metavar="S",
+    help="Longest wait for a connection and for each answer, in seconds.  [default: 10]",
+)
 @as_of_option
 @decode_option
 def diff(
@@ -115,6 +132,7 @@ def diff(
     first: Address | None,
     last: Address | None,
     limit: int,
+    timeout: float,
     as_of: Point | None,
     decode: str | None,
 ) -> int:
@@ -130,12 +148,22 @@ def diff(
 
     With --as-of the records of ENV as they were at a point are compared with those of ENV2, or of ENV itself now.
 
+    HOST:PORT: the records of ENV are compared with those of a running node, of JE or of jetool, by JE's LDiff service.
+    Blocks of 8192 records are compared by digests, and only the records of blocks that differ are sent. Records that
+    are written meanwhile may appear as differences. The service does not name databases that only the node has, and
+    a node of JE does not serve databases with sorted duplicates.
+
     Nothing is created or changed.
     """
-    run = replace(run, environments=2)
+    node = address_of(env2) if env2 is not None else None
+    if node is None:
+        refuse_tls("two environments in directories")
+        run = replace(run, environments=2)
+    if as_of is not None and (first is not None or last is not None):
+        raise UsageError("--as-of does not go with --from and --to", hint="give one or the other")
+    if node is not None and first is last is None:
+        return print_node_diff(run, whole(run, env, as_of), node, limit, decode, timeout)
     if as_of is not None:
-        if first is not None or last is not None:
-            raise UsageError("--as-of does not go with --from and --to", hint="give one or the other")
         return print_record_diff(run, whole(run, env, as_of), whole(run, env2 or env), limit, decode)
     if (env2 is None) == (first is None) or (last is not None and first is None):
         raise UsageError(
@@ -143,8 +171,7 @@ def diff(
             hint=f"jetool diff {env} ENV2, or jetool diff {env} --from LSN",
         )
     if first is not None:
-        # ``end`` is the LSN of the last entry, and a log that is cut before that LSN would lack the entry; so use the
-        # whole log.
+        # ``end`` is the LSN of the last entry; a log that is cut before it would lack the entry, so use the whole log.
         later = at_point(run, env, last) if last is not None and last.symbol != "end" else whole(run, env)
         return print_record_diff(run, at_point(run, env, first), later, limit, decode)
     assert env2 is not None

@@ -1,4 +1,4 @@
-"""Comparing records of two environments, or of two points of one environment, for ``jetool diff``.
+"""Comparing records of two environments, of two points of one, or with a running node, for ``jetool diff``.
 
 A point of a log is treated like a crash at that point. In a view of the files, the log ends before the entry at that
 LSN, and recovery runs on this view. Nothing is changed. INVISIBLE bits that a later rollback set in earlier entries
@@ -16,15 +16,18 @@ from engine.inspect.common_log import common_log, shared_log
 from engine.inspect.crash_points import cut_log
 from engine.inspect.record_diff import diff_records
 from engine.log.files import list_log_files
+from engine.rep.client.connection import Address as NodeAddress
+from engine.rep.peers import address_text
 from engine.rescue.points import Point
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
-from jetool.commands.diff.rows import record_comparison
+from jetool.commands.diff.rows import node_comparison, record_comparison
 from jetool.frame import exits
 from jetool.frame.addresses import resolve
 from jetool.frame.decode_option import decoding_for
 from jetool.frame.environments import config_of, open_to_read, with_orders
+from jetool.frame.networks import network_of
 from jetool.frame.options import Run
 from jetool.frame.param_types.places import Address
 
@@ -97,3 +100,27 @@ def print_record_diff(
     compared = record_comparison((one.env, other.env), (one.end_lsn, other.end_lsn), unseen, log, found, decoding)
     run.out.document(compared)
     return exits.DONE if found.is_same and unseen is None else exits.FINDINGS
+
+
+def print_node_diff(
+    run: Run, one: ComparedEnvironment, node: NodeAddress, most: int, decode: str | None, timeout_s: float
+) -> int:
+    """Compare an environment with a running node, and print; returns the exit code.
+
+    Arguments:
+        most: differing records to print.
+        timeout_s: longest wait for each answer of the node.
+    """
+    # Loaded only here: comparing directories needs no node.
+    from engine.rep.client.record_blocks import NodeRecords
+    from engine.rep.node_diff import diff_with_node
+
+    network = network_of(run)
+    with one.opened:
+        found = diff_with_node(one.opened, NodeRecords(network, node, timeout_s), most, run.listener)
+        decoding = decoding_for(run, one.opened, decode)
+    compared = node_comparison((one.env, address_text(node)), one.end_lsn, one.unseen, found, decoding)
+    run.out.document(compared)
+    if found.is_same and one.unseen is None:
+        return exits.INCOMPLETE if found.skipped else exits.DONE
+    return exits.FINDINGS

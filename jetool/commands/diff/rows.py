@@ -7,9 +7,12 @@ from typing import Annotated, Final, NamedTuple
 
 from engine.errors import plural
 from engine.fields import ABSENT, Absent, Bool, Choices, Data, FieldName, Int, Json, Key, Like, Lsn, Text, record
+from engine.format.lsn import NULL_LSN
 from engine.inspect.common_log import IDENTICAL, RELATIONS, CommonLog
 from engine.inspect.contents import DecodingPlan
 from engine.inspect.record_diff import CHANGED, ONLY_FIRST, ONLY_SECOND, SAME, RecordDiff, RecordDifference
+from engine.rep.node_diff import NodeDiff
+from engine.verdict import CheckVerdict
 from jetool.frame import exits
 from jetool.frame.decode_option import DecodedFields, decoded
 from jetool.output.verdicts import VerdictFields
@@ -68,9 +71,12 @@ class RecordComparison(NamedTuple):
     same: Annotated[Bool, "all records are the same"]
     complete: Annotated[Bool, "false when records of either may be missing"]
     reason: Annotated[Text | None, "why it is not complete; null when it is"]
-    log: Annotated[CommonLogPart, "what the logs have in common"]
+    log: Annotated[CommonLogPart | None, "what the logs have in common; null for a running node"]
     databases: Annotated[Sequence[ComparedDatabase], "each database"]
     differences: Annotated[Sequence[DifferentRecord], "the first records that differ, by --limit"]
+    unnamed: Annotated[
+        Int | Absent, "for a running node: databases that only the node has; its protocol does not name them"
+    ] = ABSENT
 
 
 def record_comparison(
@@ -81,7 +87,7 @@ def record_comparison(
     found: RecordDiff,
     decoding: DecodingPlan | None,
 ) -> RecordComparison:
-    """The document.
+    """The document for two environments.
 
     Arguments:
         envs: both directories.
@@ -89,7 +95,41 @@ def record_comparison(
         unseen: the part of a log that was not read, so that records may be missing.
         decoding: how records are decoded; None for no decoding.
     """
-    verdict = exits.comparison_verdict(_why(found, log), same=found.is_same, problem=unseen or "")
+    copies = "the logs too" if log.relation == IDENTICAL else f"the logs are {log.relation}"
+    common = CommonLogPart(relation=log.relation, first_difference=log.first_difference, equal_bytes=log.equal_bytes)
+    verdict = exits.comparison_verdict(_why(found, copies), same=found.is_same, problem=unseen or "")
+    return _document(envs, ends, unseen, verdict, found, decoding)._replace(log=common)
+
+
+def node_comparison(
+    envs: tuple[str, str], end: int, unseen: str | None, found: NodeDiff, decoding: DecodingPlan | None
+) -> RecordComparison:
+    """The document for an environment and a running node.
+
+    Arguments:
+        envs: the directory, and the address of the node.
+        end: the assumed end of the log; NULL_LSN for the real end.
+        unseen: the part of the log that was not read.
+    """
+    skipped = "; ".join(f"database {one.name!r} was not compared: {one.why}" for one in found.skipped)
+    why = _why(found.records, f"compared in blocks with the node at {envs[1]}")
+    if found.unnamed:
+        only = f"{plural(found.unnamed, 'database')} only in the second"
+        why = only if found.records.is_same else f"{why}; {only}"
+    verdict = exits.comparison_verdict(why, same=found.is_same, problem=unseen or "", skipped=skipped)
+    reason = "; ".join(part for part in (unseen, skipped) if part) or None
+    document = _document(envs, (end, NULL_LSN), reason, verdict, found.records, decoding)
+    return document._replace(same=found.is_same, unnamed=found.unnamed)
+
+
+def _document(
+    envs: tuple[str, str],
+    ends: tuple[int, int],
+    reason: str | None,
+    verdict: CheckVerdict,
+    found: RecordDiff,
+    decoding: DecodingPlan | None,
+) -> RecordComparison:
     return RecordComparison(
         verdict=verdict.word,
         why=verdict.why,
@@ -98,9 +138,9 @@ def record_comparison(
         from_=ends[0],
         to=ends[1],
         same=found.is_same,
-        complete=unseen is None,
-        reason=unseen,
-        log=CommonLogPart(relation=log.relation, first_difference=log.first_difference, equal_bytes=log.equal_bytes),
+        complete=reason is None,
+        reason=reason,
+        log=None,
         databases=[
             ComparedDatabase(
                 db=one.name,
@@ -118,12 +158,11 @@ def record_comparison(
     )
 
 
-def _why(found: RecordDiff, log: CommonLog) -> str:
-    """The verdict in words: the numbers of records that differ."""
+def _why(found: RecordDiff, about_logs: str) -> str:
+    """The verdict in words: the numbers of records that differ, or for equal records also what else was compared."""
     if found.is_same:
         records = sum(one.records for one in found.databases)
-        copies = "the logs too" if log.relation == IDENTICAL else f"the logs are {log.relation}"
-        return f"{plural(len(found.databases), 'database')} with {plural(records, 'record')}; {copies}"
+        return f"{plural(len(found.databases), 'database')} with {plural(records, 'record')}; {about_logs}"
     parts = []
     changed, first, second = (
         sum(getattr(one, name) for one in found.databases) for name in ("changed", "only_first", "only_second")

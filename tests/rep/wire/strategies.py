@@ -7,18 +7,28 @@ from typing import Any
 from hypothesis import strategies as st
 
 from engine.format.entry.group_db import GroupNode, RepGroup
-from engine.rep.wire import election_lines, feeder, group_lines, lines, log_file_feeder, node_state, records, values
+from engine.rep.wire import (
+    election_lines,
+    feeder,
+    group_lines,
+    lines,
+    log_file_feeder,
+    node_state,
+    record_blocks,
+    records,
+    values,
+)
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.lines import Envelope, LineTable, TextMessage
 from engine.rep.wire.messages import Message, Table
 
-BINARY = (feeder.FEEDER, log_file_feeder.LOG_FILES, node_state.NODE_STATE, records.RECORDS)
+BINARY = (feeder.FEEDER, log_file_feeder.LOG_FILES, node_state.NODE_STATE, records.RECORDS, record_blocks.RECORD_BLOCKS)
 TEXT = (
     election_lines.ACCEPTOR, election_lines.LEARNER, group_lines.GROUP, group_lines.STATE, group_lines.MONITOR,
 )  # fmt: skip
 VERSIONS = {
     "Feeder": (3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14), "LogFileFeeder": (2, 3, 4), "BinaryNodeState": (1,),
-    "JetoolRecords": (1,),
+    "JetoolRecords": (1,), "LDiff": (2,),
 }  # fmt: skip
 
 PRINTABLE = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), max_size=20)
@@ -72,6 +82,7 @@ BY_NAME: dict[str, st.SearchStrategy[Any]] = {
     "problem": st.sampled_from(lines.PROBLEMS), "change": st.sampled_from(["ADD", "REMOVE"]), "node": NODE,
     "nodes": st.lists(NAME, min_size=1, max_size=3).map(tuple), "port": st.integers(0, 65535),
     "accepted": st.none() | SUGGESTION, "major_ranking": st.none() | I64,
+    "digest": st.binary(min_size=16, max_size=16) | st.binary(min_size=32, max_size=32),
 }  # fmt: skip
 
 
