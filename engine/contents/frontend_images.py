@@ -32,8 +32,14 @@ MAGIC: Final = b"COR1"
 HEAD_BYTES: Final = 1 << 16
 TAIL_BYTES: Final = 1 << 16
 _TAIL_END: Final = 8 + len(MAGIC)
+# The shortest header has two numbers of four bytes, or one of them and a text.
+_LEAST_HEADER: Final = 8
 # Versions of the metadata count up slowly; a larger number is no version.
 _HIGHEST_VERSION: Final = 100_000
+
+
+class UnknownImageError(FormatError):
+    """The header is that of no known format; a later release may have written it."""
 
 
 class ImageHeader(NamedTuple):
@@ -80,23 +86,31 @@ def image_header(head: bytes) -> ImageHeader:
         head: the first bytes of the file, up to ``HEAD_BYTES``.
 
     Raises:
-        FormatError, ValueError: the bytes are no header of a known format.
+        UnknownImageError: the header is that of no known format. FormatError, ValueError: it begins like a known one,
+            and is damaged or cut off.
     """
+    if len(head) < _LEAST_HEADER or not any(head[:_LEAST_HEADER]):
+        raise FormatError("header of an image", expected="numbers or a magic", found=head[:_LEAST_HEADER].hex() or "-")
     fields = Fields(head)
     if head.startswith(MAGIC):
         fields.raw(len(MAGIC))
         document(fields)
         return ImageHeader(DORIS_IMAGE, _version(int32(fields)), int64(fields), fields.at - 12)
     first = int32(fields)
-    if first == -1:
-        _version(int32(fields))
-        return _numbers(fields, _version(int32(fields)))
-    version = _version(first)
-    if head.startswith(b"{", fields.at + LENGTH_BYTES):
+    # Another magic before a text with JSON is one of a later format, and not a damaged version.
+    if head.startswith(b"{", fields.at + LENGTH_BYTES) and not head[: fields.at].isalnum():
+        version = _version(first)
         document(fields)
         form = JSON_IMAGE if head[fields.at : fields.at + 1] == b"{" else BLOCK_IMAGE
         return ImageHeader(form, version, None, fields.at)
-    return _numbers(fields, version)
+    # These headers have no magic, so only plausible numbers tell them from headers of later formats.
+    try:
+        if first == -1:
+            _version(int32(fields))
+            first = int32(fields)
+        return _numbers(fields, _version(first))
+    except (FormatError, ValueError) as error:
+        raise UnknownImageError("the format of the image is not known", found=f"it begins {head[:16].hex()}") from error
 
 
 def _numbers(fields: Fields, version: int) -> ImageHeader:
@@ -111,6 +125,11 @@ def _version(number: int) -> int:
     if not 0 < number < _HIGHEST_VERSION:
         raise FormatError("header of an image", expected="a version of the metadata", found=f"{number}")
     return number
+
+
+def is_doris_end(tail: bytes) -> bool:
+    """Whether a file ends like a Doris image, even if its header is damaged."""
+    return tail.endswith(MAGIC)
 
 
 def doris_footer(tail: bytes, size: int) -> DorisFooter:

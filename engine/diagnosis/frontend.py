@@ -18,6 +18,7 @@ from engine.diagnosis.rules import reason
 from engine.format.entry.group_db import NODE_TYPES
 from engine.journals.check import OPERATION, JournalCheck, check_journals
 from engine.journals.extents import JournalExtents, read_extents
+from engine.journals.images import problem_of, read_images
 from engine.journals.metadata import read_metadata
 from engine.journals.reader import JournalReader
 from engine.journals.unseen import UnseenJournals
@@ -48,11 +49,12 @@ def look_at_frontend(
     env: Environment, product: str | None, members: Membership | None, options: DiagnosisOptions
 ) -> FrontendFacts:
     """Check a frontend whose environment was opened for reading."""
-    files = read_metadata(DiskStorage(image_directory(env.home)))
+    images = DiskStorage(image_directory(env.home))
+    files = read_metadata(images)
     own = read_extents(env)[0]
     image = files.images[-1] if files is not None and files.images else None
     found = check_journals(env, own, product, image, options.listener, since=0 if image is None else image + 1)
-    reasons = [*_of_files(files, members), *_of_replay(own, found)]
+    reasons = [*_of_files(files, members), *_of_image(images, image), *_of_replay(own, found)]
     return FrontendFacts(files, tuple(reasons), own.first, own.last, JournalReader(env, own).unseen)
 
 
@@ -81,6 +83,14 @@ def _of_files(files: FrontendFiles | None, members: Membership | None) -> Iterat
     elif files.role in _TYPES and NODE_TYPES[known.type] != _TYPES[files.role]:
         text = f"image/ROLE says {files.role}, and the group has {files.node} as {NODE_TYPES[known.type]}"
         yield reason(rules.WRONG_ROLE, text, stops=True, file=role_file)
+
+
+def _of_image(images: DiskStorage, image: int | None) -> Iterator[Reason]:
+    """As ``jetool journal check`` judges it: an image of an unknown format is no finding."""
+    problem = problem_of(read_images(images, image), image) if image is not None else None
+    if problem is not None:
+        text = f"image {image} is damaged: {problem}"
+        yield reason(rules.BAD_IMAGE, text[:500], stops=True, file=f"../image/image.{image}")
 
 
 def _of_replay(extents: JournalExtents, found: JournalCheck) -> Iterator[Reason]:

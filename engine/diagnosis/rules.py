@@ -130,6 +130,13 @@ UNREAD_NODES: Final = Rule(
     "JE 7.3 and later stop at its first tree node, and nothing converts it in place",
     "jetool salvage, or jetool dump and load, saves its records in a new environment",
 )
+BAD_IMAGE: Final = Rule(
+    "START-018",
+    ERROR,
+    "the newest image of the frontend is not what was written",
+    "JE opens the environment, and the frontend exits while it loads the image",
+    "start from another node, or move the image away so that an older one is loaded; jetool journal check",
+)
 RULES: Final = (
     LOCKED,
     PERMISSIONS,
@@ -148,6 +155,7 @@ RULES: Final = (
     WRONG_PROPERTIES,
     NO_DATA_DIRECTORIES,
     UNREAD_NODES,
+    BAD_IMAGE,
 )
 
 

@@ -19,12 +19,15 @@ from engine.contents.frontend_images import (
     DORIS_IMAGE,
     HEAD_BYTES,
     JSON_IMAGE,
+    MAGIC,
     TAIL_BYTES,
     ImageHeader,
+    UnknownImageError,
     block_checksum,
     block_count,
     doris_footer,
     image_header,
+    is_doris_end,
 )
 from engine.errors import FormatError, NotFoundError, StorageError, plural
 from engine.journals.metadata import directory_names
@@ -36,7 +39,8 @@ UNCHECKED: Final = "unchecked"
 CHECKSUMS: Final = {
     RIGHT: "the checksum is that of the file",
     WRONG: "the file is not what was written: its checksum, header or length is wrong",
-    UNCHECKED: "the format has no checksum that can be computed outside the product; what can be compared is right",
+    UNCHECKED: "the format is not known, or has no checksum that can be computed outside the product; what can be "
+    "compared is right",
 }
 _PIECE: Final = 1 << 20
 _LONGEST_CHECKSUM: Final = 64
@@ -64,14 +68,24 @@ class ImageFile(NamedTuple):
     problem: str | None
 
 
-def read_images(images: Storage) -> tuple[ImageFile, ...]:
-    """The images of a frontend, by id; a file that cannot be read is unchecked."""
+def read_images(images: Storage, only: int | None = None) -> tuple[ImageFile, ...]:
+    """The images of a frontend, by id; a file that cannot be read, or whose format is not known, is unchecked.
+
+    Arguments:
+        only: the id of the image to read; None for all images.
+    """
     found = [
         _read(images, directory, number)
         for directory in IMAGE_DIRECTORIES
         for number in image_ids(directory_names(images, directory))
+        if only is None or number == only
     ]
     return tuple(sorted(found, key=lambda one: (one.id, one.path)))
+
+
+def problem_of(files: tuple[ImageFile, ...], image: int | None) -> str | None:
+    """What is wrong with the image that a frontend loads; None for nothing. Of two formats it loads the newer one."""
+    return next((one.problem for one in reversed(files) if one.id == image and one.state == WRONG), None)
 
 
 def _read(images: Storage, directory: str, number: int) -> ImageFile:
@@ -82,7 +96,7 @@ def _read(images: Storage, directory: str, number: int) -> ImageFile:
     try:
         with closing(images.open(path)) as file:
             size = file.size()
-            header = image_header(file.read(0, HEAD_BYTES))
+            header = _header(file)
             if header.journal_id is not None and header.journal_id != number:
                 raise FormatError("header of an image", expected=f"journal {number}", found=f"{header.journal_id}")
             if header.format == DORIS_IMAGE:
@@ -92,7 +106,7 @@ def _read(images: Storage, directory: str, number: int) -> ImageFile:
             elif header.format == JSON_IMAGE:
                 checksum = _stored_checksum(images, f"{prefix}checksum.{number}")
                 _check_whole(file, checksum)
-    except StorageError as error:
+    except (StorageError, UnknownImageError) as error:
         # It may be whole: this process cannot tell.
         state, problem = UNCHECKED, str(error)
     except (FormatError, NotFoundError, ValueError) as error:
@@ -102,6 +116,19 @@ def _read(images: Storage, directory: str, number: int) -> ImageFile:
     return ImageFile(
         path=path, id=number, size_bytes=size, header=header, checksum=checksum, state=state, problem=problem
     )
+
+
+def _header(file: ReadFile) -> ImageHeader:
+    """Raises FormatError for the end of a known format after an unknown header: that header is damaged."""
+    try:
+        return image_header(file.read(0, HEAD_BYTES))
+    except UnknownImageError as error:
+        size = file.size()
+        if is_doris_end(file.read(max(size - TAIL_BYTES, 0), TAIL_BYTES)):
+            raise FormatError(
+                "header of an image", expected=f"the magic {MAGIC.decode()}", found=error.found
+            ) from error
+        raise
 
 
 def _doris_checksum(file: ReadFile, header: ImageHeader) -> int:

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from engine.contents.frontend_images import doris_footer, image_header
 from engine.errors import FormatError, StorageError
-from engine.journals.images import RIGHT, UNCHECKED, WRONG, ImageFile, read_images
+from engine.journals.images import RIGHT, UNCHECKED, WRONG, ImageFile, problem_of, read_images
 from engine.journals.metadata import read_metadata
 from engine.storage.disk import DiskStorage
-from jetool.commands.journal.group import problem_of
 from tests.support.environments.frontends import doris_image
 
 BINARY = struct.pack(">iiiqq?", -1, 92, 3, 50, 10_000, True) + b"rest"
@@ -119,6 +118,42 @@ def test_an_image_that_cannot_be_read_is_not_called_damaged(tmp_path: Path, monk
     assert found.state == UNCHECKED
     assert found.problem is not None
     assert problem_of((found,), 9) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"COR2" + doris_image(9)[4:-4] + b"COR2",
+        struct.pack(">iqqB", 5, -9, 8, 1) + bytes(100),
+        struct.pack(">iqqB", 5, 9, 8, 7) + bytes(100),
+        b"SRIMAGE5" * 20,
+    ],
+)
+def test_an_unknown_format_is_not_called_damaged(data: bytes, tmp_path: Path) -> None:
+    """A later release may have another format; the frontend that wrote it can read it."""
+    found = written(tmp_path, "image.9", data)
+    assert (found.state, found.header) == (UNCHECKED, None)
+    assert found.problem is not None
+    assert "the format of the image is not known" in found.problem
+    assert problem_of((found,), 9) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        bytes(4096),
+        b"CORX" + doris_image(9)[4:],
+        bytes(64) + doris_image(9)[64:],
+        struct.pack(">i", 9_000_000) + BLOCKS[4:],
+        BLOCKS[:9] + b"\xff" + BLOCKS[10:],
+        BINARY[:12] + b"\x01" + BINARY[13:],
+    ],
+)
+def test_damage_at_the_begin_of_a_known_format_is_found(data: bytes, tmp_path: Path) -> None:
+    found = written(tmp_path, "image.50", data)
+    assert found.state == WRONG
+    assert problem_of((found,), 50) == found.problem is not None
 
 
 @given(st.binary(max_size=120))

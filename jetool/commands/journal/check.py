@@ -26,6 +26,7 @@ from engine.journals.check import (
     JournalFinding,
     check_journals,
 )
+from engine.journals.images import problem_of
 from engine.verdict import CheckVerdict
 from jetool.commands.journal.group import (
     JOURNAL_EXITS,
@@ -34,7 +35,6 @@ from jetool.commands.journal.group import (
     journal,
     open_journals,
     operation_text,
-    problem_of,
     product_option,
     star_option,
 )

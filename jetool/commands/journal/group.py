@@ -17,7 +17,7 @@ from engine.errors import UsageError
 from engine.fields import Text
 from engine.inspect.contents import EnvironmentSource
 from engine.journals.extents import JournalExtents, read_extents
-from engine.journals.images import WRONG, ImageFile, read_images
+from engine.journals.images import ImageFile, read_images
 from engine.journals.metadata import read_metadata
 from engine.journals.reader import JournalReader
 from engine.storage.disk import DiskStorage
@@ -144,11 +144,6 @@ def open_journals(run: Run, env: str, product: str | None) -> Iterator[Journals]
 def _images(home: str) -> DiskStorage:
     """The directory of the images, beside the environment."""
     return DiskStorage(os.path.join(os.path.dirname(os.path.abspath(home)), "image"))
-
-
-def problem_of(files: tuple[ImageFile, ...], image: int | None) -> str | None:
-    """What is wrong with the image that a frontend loads; None for nothing. Of two formats it loads the newer one."""
-    return next((one.problem for one in reversed(files) if one.id == image and one.state == WRONG), None)
 
 
 def product_option(function: Callable[P, int]) -> Callable[P, int]:

@@ -12,7 +12,7 @@ from engine.fields import Bool, Choices, Int, Like, Lsn, SizeBytes, Text, Time, 
 from engine.journals.check import OVERLAP
 from engine.journals.extents import JournalExtents, read_epochs
 from engine.journals.id_range import IdRange
-from engine.journals.images import CHECKSUMS, ImageFile
+from engine.journals.images import CHECKSUMS, ImageFile, problem_of
 from engine.journals.reader import JournalReader
 from engine.verdict import VERDICTS as WORDS
 from jetool.commands.journal.group import (
@@ -21,7 +21,6 @@ from jetool.commands.journal.group import (
     UnseenReason,
     journal,
     open_journals,
-    problem_of,
     product_option,
 )
 from jetool.frame import exits
@@ -73,7 +72,9 @@ class ImageRow(NamedTuple):
     header_id: Annotated[Int | None, "id of the last journal, from its header; null when the format does not have it"]
     stored: Annotated[Int | None, "the stored checksum; null without one, or with one per block"]
     checksum: Annotated[Text, "whether the file is what was written", Choices(tuple(CHECKSUMS))]
-    problem: Annotated[Text | None, "what is wrong with it; null for nothing"]
+    problem: Annotated[
+        Text | None, "what is wrong with it, or why it is unchecked although others are checked; null for nothing"
+    ]
 
 
 FITS: Final = "fits"
