@@ -48,7 +48,7 @@ def image_ln(number: int, transactional: bool) -> Codec:
     """A user's record with a before-image of the replaced one."""
     from engine.format.entry.ln import LNKind
 
-    return _ln(LNKind(number, transactional, tail="before_image"))
+    return _ln(LNKind(number, transactional, counted_key=True, tail="before_image"))
 
 
 def reserved_ln(number: int, transactional: bool) -> Codec:

@@ -42,6 +42,7 @@ from engine.format.entry import ln_content as lc
 from engine.format.entry_types import INSERTIONS, REPLACEMENTS
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import (
+    BEFORE_IMAGES,
     CREATION_TIMES,
     EMBEDDED_RECORDS,
     LN_FLAGS_FIRST,
@@ -377,7 +378,8 @@ def _read_tail(reader: ByteReader, version: int, kind: LNKind) -> Tail | None:
         return lc.read_name_operation(reader, version)
     if kind.tail == "data":
         return reader.byte_array()
-    return reader.packed() if kind.tail == "before_image" else None
+    # Masters send these entries to replicas of earlier versions too, without the field.
+    return reader.packed() if kind.tail == "before_image" and version >= BEFORE_IMAGES else None
 
 
 def _write_tail(writer: ByteWriter, record: LN, version: int) -> None:
@@ -386,5 +388,5 @@ def _write_tail(writer: ByteWriter, record: LN, version: int) -> None:
         lc.write_name_operation(writer, tail, version)
     elif isinstance(tail, bytes):
         writer.byte_array(tail)
-    elif tail is not None:
+    elif tail is not None and version >= BEFORE_IMAGES:
         writer.packed(tail)

@@ -26,8 +26,8 @@ from typing import Final
 
 from engine.errors import FormatError
 from engine.format.entry_types import COMMIT, ENTRY_TYPES
-from engine.format.versions import NEWEST_VERSION, PACKED_NUMBERS
-from engine.rep.wire.entries import WireEntry
+from engine.format.versions import NEWEST_VERSION
+from engine.rep.wire.entries import WireEntry, first_streamed
 from engine.rep.wire.feeder import FEEDER, NO_SYNC, WRITE_NO_SYNC, Commit, Entry
 from engine.rep.wire.messages import FRAME, Message
 
@@ -38,7 +38,7 @@ _CARRIERS: Final = (Entry.OP, Commit.OP)
 # needsAck and sync policy.
 _COMMIT_BYTES: Final = 2
 _NOT_AWAITED: Final = bytes((0, NO_SYNC))
-_SINCE: Final = {kind.number: max(kind.since, PACKED_NUMBERS) for kind in ENTRY_TYPES if kind.replicable}
+_SINCE: Final = {kind.number: first_streamed(kind) for kind in ENTRY_TYPES if kind.replicable}
 # Makes a record without calling its constructor, which matters for millions of records.
 _new_tuple: Final = tuple.__new__
 

@@ -25,7 +25,7 @@ from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.format.codecs import Record, decode_body, encode_body
 from engine.format.entry.ln import HAS_EXPIRATION, LN
 from engine.format.entry.txn_end import TxnEnd
-from engine.format.entry_types import BY_NUMBER, type_name
+from engine.format.entry_types import BY_NUMBER, EntryType, plain_type, type_name
 from engine.format.lsn import NULL_LSN
 from engine.format.versions import LN_FLAGS_FIRST, LN_KEY_FIRST, NEWEST_VERSION, PACKED_NUMBERS
 from engine.format.vlsn import NULL_VLSN
@@ -55,6 +55,16 @@ class WireEntry(NamedTuple):
         return decode_body(self.type_number, self.log_version, self.body)
 
 
+def first_streamed(kind: EntryType) -> int:
+    """The first log version in which entries of a type are sent.
+
+    JE 25.3 sends an operation with a before-image under its own type to replicas of every version, and leaves out the
+    expiration of the before-image below version 25. Before version 6 there was no replication.
+    """
+    since = kind.since if plain_type(kind.number) == kind.number else PACKED_NUMBERS
+    return max(since, PACKED_NUMBERS)
+
+
 def read_entry(reader: ByteReader) -> WireEntry:
     """Decode an entry, the last field of its message.
 
@@ -65,8 +75,7 @@ def read_entry(reader: ByteReader) -> WireEntry:
     known = BY_NUMBER.get(type_number)
     if known is None or not known.replicable:
         raise FormatError("entry of the stream", expected="a type that is replicated", found=type_name(type_number))
-    # Before v6 there was no replication.
-    since = max(known.since, PACKED_NUMBERS)
+    since = first_streamed(known)
     if not since <= log_version <= NEWEST_VERSION:
         expected = f"{since}..{NEWEST_VERSION}"
         raise FormatError(f"log version of a {known.name}", expected=expected, found=str(log_version))

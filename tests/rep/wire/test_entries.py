@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from functools import cache
 
+from engine.format.bytecursor import ByteReader, ByteWriter
 from engine.format.codecs import encode_body
 from engine.format.entry.ln import LN
-from engine.format.entry_types import COMMIT, INS_LN_TX
+from engine.format.entry_types import COMMIT, DEL_IMAGE, INS_LN_TX, UPD_IMAGE
 from engine.log.entry import LogEntry
 from engine.rep.wire import feeder, log_file_feeder
-from engine.rep.wire.entries import WireEntry, dtvlsn_of, for_replication, same_entry
+from engine.rep.wire.batches import split_stream
+from engine.rep.wire.entries import WireEntry, dtvlsn_of, for_replication, read_entry, same_entry, write_entry
+from engine.rep.wire.messages import encode_frame
 from tests.support.groups.recordings import HOME, Player, files, read
 from tests.support.logs.golden_logs import read as read_log
 
@@ -24,6 +27,25 @@ def entries() -> dict[str, list[WireEntry]]:
             if isinstance(played.what, feeder.Entry | feeder.Commit | feeder.AlternateMatchpoint):
                 found[path.parent.name].append(played.what.entry)
     return found
+
+
+def test_before_images_in_earlier_versions() -> None:
+    """As JE 25.3.17 sent them to a subscriber of log version 17: the types are new, the field of version 25 is not
+    there, and the key has its length.
+    """
+    for vlsn, number, body, key, data in (
+        (619, UPD_IMAGE, "00 00 88 8b 88 c9 ff 02 72 31 06 6b 30 30 30 30 33", b"k00003", b"r1"),
+        (1813, DEL_IMAGE, "00 00 88 8b 87 1f 03 ff ff 06 6b 30 30 30 30 35", b"k00005", None),
+    ):
+        sent = WireEntry(vlsn, number, 17, bytes.fromhex(body))
+        frame = write_entry(ByteWriter(), sent).getvalue()
+        assert read_entry(ByteReader(frame)) == sent
+        record = sent.record()
+        assert isinstance(record, LN)
+        assert (record.db_id, record.key, record.data, record.tail) == (-258, key, data, None)
+        assert encode_body(number, 17, record) == sent.body
+        (message,), size = split_stream(encode_frame(feeder.Entry(entry=sent), 11), 11)
+        assert (message, size > len(frame)) == (sent, True)
 
 
 def test_bodies_come_back() -> None:
