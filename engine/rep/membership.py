@@ -88,7 +88,7 @@ def plan_change(
     if found.master_address is None:
         raise RefusedError(f"group {found.group} has no master now", consequence=_UNCHANGED, hint=hint)
     member = next((one for one in found.members.nodes if one.name == node), None)
-    if member is None or (member.removed and change is not Change.DELETE):
+    if member is None or (member.removed and (member.quorum_ack or change is Change.MOVE)):
         known = sorted(one.name or "" for one in found.members.nodes if not one.removed)
         what = f"{node!r} is no member of group {found.group}" if member is None else f"{node!r} was removed before"
         raise RefusedError(what, found=f"members are {', '.join(known)}", consequence=_UNCHANGED, hint=hint)

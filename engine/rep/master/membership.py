@@ -97,12 +97,16 @@ class GroupDatabase:
             forget: delete the record of the node too, so that the name can be used again.
 
         Raises:
-            NotFoundError: there is no such member. RefusedError: too few replicas are connected, or acknowledge.
+            NotFoundError: there is no such member, or it was removed before. RefusedError: too few replicas are
+                connected, or acknowledge.
         """
         with self._changing:
             known = self._members.node(name)
-            if known is None or (known.removed and not forget):
+            if known is None:
                 raise NotFoundError(f"{name!r} is no member of the group")
+            # As in JE, a removal that was not confirmed can be repeated, and a confirmed one is final.
+            if known.removed and known.quorum_ack:
+                raise NotFoundError(f"{name!r} is no member of the group: it was removed")
             self._update(known._replace(removed=True), AckPolicy.SIMPLE_MAJORITY, forget=forget)
         self._changed(name, "REMOVE")
 

@@ -101,7 +101,8 @@ def group_delete(run: Run, address: Address, name: str, timeout: float) -> int:
     """Delete a member of a running group and its record, as DbGroupAdmin -deleteMember does.
 
     Unlike after jetool group remove, a node of this name can join again. The member must be stopped, and its
-    environment must not be used again: start a new node with an empty directory. Needs --yes.
+    environment must not be used again: start a new node with an empty directory. As in JE, a member that was removed
+    before cannot be deleted. Needs --yes.
     """
     return _changed(run, address, name, Change.DELETE, timeout)
 
