@@ -1,4 +1,4 @@
-"""The memory that JE's cache needs for a database, as JE 18.3.20 counts it (its DbCacheSize).
+"""The memory that JE's cache needs for a database, as JE 18.3.20 and JE 25.3.17 count it (their DbCacheSize).
 
 JE budgets its cache by sums over the objects of a node: a fixed part, arrays with one place per slot of a full node,
 and the keys, and the records that are in memory. ``node_sizes`` adds these up for a node that is filled as usual, and
@@ -10,7 +10,7 @@ and the keys, and the records that are in memory. ``node_sizes`` adds these up f
   for each key; a node of more than 256 places never does that.
 * With a prefix the array holds the rest of the keys. Where keys stay objects, JE counts their full length and the
   prefix besides. With duplicates (key and data together are the key), a bottom node whose whole keys fit into the array
-  keeps that array.
+  keeps that array in JE 18.3.
 * Data of at most ``embedded_max`` bytes lies in the slot, behind the key; larger records are objects of their own,
   and the slot knows their size in the log, in as many bytes as that size needs.
 
@@ -19,8 +19,12 @@ Objects take less in a Java heap below 32 GiB, where references have 4 bytes (co
 Example: a million records of 20 and 100 bytes. A bottom node holds 89 of them and takes 4,312 bytes, the internal nodes
 take 49 MB, and with the records 199 MB.
 
-The figures were those of JE 18.3.20, byte for byte, in all 1,385 cases that were tried; a third of them are kept in
-``tests/evictor/je_cache_sizes.txt``. JE 25.3 keeps two times with each record that is an object, which are 16 bytes.
+JE 25.3 keeps two times with each record that is an object, which are 16 bytes, and the modification time of any other
+record in its slot; an upper node knows the logged sizes of its children. In a node of a group JE 25.3 keeps VLSNs in
+the slots: of records that are not objects, and of the others when these are evicted.
+
+The figures were those of JE 18.3.20, byte for byte, in all 1,385 cases that were tried, and those of JE 25.3.17 in 560;
+a third of the first are kept in ``tests/evictor/je_cache_sizes.txt``, with the figures of both releases.
 """
 
 from __future__ import annotations
@@ -40,9 +44,23 @@ _LOGGED_BYTES: Final = 19
 _LOGGED_EXPIRATION: Final = 3
 _LOGGED_VLSN: Final = 9
 
-# Of an environment that only has been opened, replicated or not.
-ENVIRONMENT_BYTES: Final = 3_158_773
-REPLICATED_ENVIRONMENT_BYTES: Final = 3_164_885
+# In JE 25.3 a record in the log has ten bytes more, and a bottom node with one key these besides the key.
+_LOGGED_LATER: Final = 10
+_LOGGED_CHILD: Final = 30
+# Bytes of a modification time and of a VLSN in a slot.
+_TIME_BYTES: Final = 3
+_VLSN_BYTES: Final = 5
+
+JE_18: Final = "18.3"
+JE_25: Final = "25.3"
+RELEASES: Final = (JE_18, JE_25)
+# Of an environment that only has been opened, alone and replicated; by release, and whether the heap is large.
+_ENVIRONMENT_BYTES: Final = {
+    (JE_18, False): (3_158_773, 3_164_885),
+    (JE_18, True): (3_165_016, 3_175_352),
+    (JE_25, False): (3_160_640, 3_166_872),
+    (JE_25, True): (3_165_816, 3_175_064),
+}
 
 
 class JeObjects(NamedTuple):
@@ -82,7 +100,7 @@ class JeObjects(NamedTuple):
         return self.numbers + self.bytes_array(slots * width)
 
 
-SMALL_HEAP: Final = JeObjects(
+_SMALL_HEAP: Final = JeObjects(
     array=16,
     reference=4,
     bottom=232,
@@ -94,7 +112,7 @@ SMALL_HEAP: Final = JeObjects(
     numbers=24,
     record=24,
 )
-LARGE_HEAP: Final = JeObjects(
+_LARGE_HEAP: Final = JeObjects(
     array=24,
     reference=8,
     bottom=352,
@@ -106,6 +124,12 @@ LARGE_HEAP: Final = JeObjects(
     numbers=32,
     record=32,
 )
+_OBJECTS: Final = {
+    (JE_18, False): _SMALL_HEAP,
+    (JE_18, True): _LARGE_HEAP,
+    (JE_25, False): _SMALL_HEAP._replace(bottom=240, upper=264, record=40),
+    (JE_25, True): _LARGE_HEAP._replace(bottom=360, upper=408, record=48),
+}
 
 
 class CacheLoad(NamedTuple):
@@ -124,6 +148,7 @@ class CacheLoad(NamedTuple):
         embedded_max: je.tree.maxEmbeddedLN.
         compact_key_max: je.tree.compactMaxKeyLength.
         large_heap: a Java heap of 32 GiB or more.
+        release: of JE; one of ``RELEASES``.
     """
 
     records: int
@@ -138,6 +163,7 @@ class CacheLoad(NamedTuple):
     embedded_max: int = 16
     compact_key_max: int = 42
     large_heap: bool = False
+    release: str = JE_18
 
     @property
     def entries_per_node(self) -> int:
@@ -150,17 +176,32 @@ class CacheLoad(NamedTuple):
         return not self.duplicates and 0 < (self.data_bytes or 0) <= self.embedded_max
 
     @property
+    def environment_bytes(self) -> int:
+        """The least memory of an open environment, besides its databases."""
+        return _ENVIRONMENT_BYTES[self.release, self.large_heap][self.replicated]
+
+    @property
+    def keeps_vlsns(self) -> bool:
+        """Whether VLSNs of records are cached."""
+        return self.release == JE_25 and self.replicated and not self.duplicates
+
+    @property
     def is_separate(self) -> bool:
         """Whether the records are objects of their own."""
         return not self.duplicates and (self.data_bytes or 0) > self.embedded_max
 
 
 class NodeSizes(NamedTuple):
-    """Bytes of one node: a bottom node without its records, with them, and an upper node with its children."""
+    """Bytes of one node: a bottom node without its records, with them, and an upper node with its children.
+
+    Attributes:
+        versions: the VLSNs that a bottom node keeps without its records.
+    """
 
     bottom: int
     bottom_with_records: int
     upper: int
+    versions: int = 0
 
 
 class JeCacheSize(NamedTuple):
@@ -172,6 +213,8 @@ class JeCacheSize(NamedTuple):
         nodes: their sizes.
         internal_bytes: of all nodes without the records.
         all_bytes: of all nodes and records; None if the size of the data is not known.
+        version_bytes: of all nodes and the VLSNs of the records; None if no VLSNs are cached, or records are not
+            objects.
     """
 
     levels: int
@@ -180,6 +223,7 @@ class JeCacheSize(NamedTuple):
     nodes: NodeSizes
     internal_bytes: int
     all_bytes: int | None
+    version_bytes: int | None
 
 
 def je_cache_size(load: CacheLoad) -> JeCacheSize:
@@ -205,12 +249,13 @@ def je_cache_size(load: CacheLoad) -> JeCacheSize:
         nodes=sizes,
         internal_bytes=bins * sizes.bottom + above,
         all_bytes=None if load.data_bytes is None else bins * sizes.bottom_with_records + above,
+        version_bytes=bins * (sizes.bottom + sizes.versions) + above if sizes.versions else None,
     )
 
 
 def node_sizes(load: CacheLoad) -> NodeSizes:
     """The memory of single nodes."""
-    java = LARGE_HEAP if load.large_heap else SMALL_HEAP
+    java, later = _OBJECTS[load.release, load.large_heap], load.release == JE_25
     places, filled, data = load.node_max, load.entries_per_node, load.data_bytes or 0
     # A two-part key is key, data item, and the size of the key.
     whole = load.key_bytes + (data + len(pack(load.key_bytes)) if load.duplicates else 0)
@@ -220,15 +265,24 @@ def node_sizes(load: CacheLoad) -> NodeSizes:
     bottom = java.bottom + arrays + _keys_of_bottom(load, java, whole)
     if load.is_separate:
         bottom += java.numbers_of(places, _width(_logged_bytes(load)))
+    elif later and not load.duplicates:
+        bottom += java.numbers_of(places, _TIME_BYTES)
+    vlsns = java.numbers_of(places, _VLSN_BYTES) if load.keeps_vlsns else 0
+    if not load.is_separate:
+        bottom += vlsns
     if load.expires:
         bottom += java.numbers_of(places, 1)
     records = children + filled * (java.record + java.bytes_array(data)) if load.is_separate else 0
     upper = java.upper + arrays + children + _keys(load, java, whole, whole - load.prefix_bytes)
-    return NodeSizes(bottom, bottom + records, upper)
+    if later:
+        # A database of a group has a longer id.
+        child = whole + len(pack(whole)) + _LOGGED_CHILD + load.replicated
+        upper += java.numbers_of(places, _width(child))
+    return NodeSizes(bottom, bottom + records, upper, vlsns if load.is_separate else 0)
 
 
 def _keys_of_bottom(load: CacheLoad, java: JeObjects, whole: int) -> int:
-    if load.duplicates and _fits(load, java, whole):
+    if load.release == JE_18 and load.duplicates and _fits(load, java, whole):
         return _compact(load, java, whole) + load.prefix_bytes
     data = load.data_bytes or 0
 
@@ -266,6 +320,7 @@ def _objects(load: CacheLoad, java: JeObjects, key: int) -> int:
 def _logged_bytes(load: CacheLoad) -> int:
     data = load.data_bytes or 0
     more = _LOGGED_EXPIRATION * load.expires + _LOGGED_VLSN * load.replicated
+    more += _LOGGED_LATER * (load.release == JE_25)
     return load.key_bytes + data + _LOGGED_BYTES + len(pack(data)) + more
 
 

@@ -9,12 +9,7 @@ import click
 
 from engine.errors import NotFoundError, UsageError
 from engine.events import counted
-from engine.evictor.je_cache_size import (
-    ENVIRONMENT_BYTES,
-    REPLICATED_ENVIRONMENT_BYTES,
-    CacheLoad,
-    je_cache_size,
-)
+from engine.evictor.je_cache_size import JE_18, RELEASES, CacheLoad, je_cache_size
 from engine.fields import ABSENT, Absent, Bool, Int, SizeBytes, Text, record
 from engine.monitor.cache_facts import CacheFacts, cache_facts, own_cache_bytes
 from engine.storage.disk import DiskStorage
@@ -50,6 +45,9 @@ class CacheSize(NamedTuple):
     upper_nodes: Annotated[Int, "upper nodes, as assumed"]
     bin_bytes: Annotated[SizeBytes, "JE: one bottom node without its records"]
     internal_bytes: Annotated[SizeBytes, "JE: all nodes, without the records"]
+    version_bytes: Annotated[
+        SizeBytes | None, "JE 25.3, a node of a group: all nodes and the VLSNs of the records; null where none are kept"
+    ]
     all_bytes: Annotated[SizeBytes | None, "JE: all nodes and records; null if the size of the data is not given"]
     environment_bytes: Annotated[SizeBytes, "JE: least memory of an open environment, once, besides its databases"]
     jetool_bytes: Annotated[SizeBytes, "jetool's own cache with all data, estimated from a sample that was measured"]
@@ -95,6 +93,10 @@ def _check(*, env: str, record_count: int | None, name: str | None, **options: A
         (
             "A hundred million records that are planned",
             "jetool cache-size --record-count 100000000 --key-bytes 16 --data-bytes 200",
+        ),
+        (
+            "The same for a node of Oracle NoSQL, whose JE is 25.3",
+            "jetool cache-size --record-count 100000000 --key-bytes 16 --data-bytes 200 --je 25.3 --replicated",
         ),
         ("A database that is there", "jetool cache-size /data/env --db orders"),
         (
@@ -148,13 +150,20 @@ def _check(*, env: str, record_count: int | None, name: str | None, **options: A
     metavar="BYTES",
     help="Largest key in one array (je.tree.compactMaxKeyLength).  [default: 42]",
 )
+@click.option(
+    "--je",
+    "release",
+    type=click.Choice(RELEASES),
+    default=JE_18,
+    help="The release of JE whose memory is computed.  [default: 18.3]",
+)
 @click.option("--large-heap", is_flag=True, help="A Java heap of 32 GiB or more, where references take 8 bytes.")
 def cache_size(run: Run, /, env: str, name: str | None, **options: Any) -> int:
     """Print the memory that a database needs in the cache.
 
-    The figures for JE are those of DbCacheSize of JE 18.3.20, byte for byte: nodes that are filled to 70 per cent,
-    without an off-heap cache. Cache at least the internal nodes. Add the environment once, and more for locks, daemons
-    and connections. JE 25.3 takes 16 bytes more for each record that is not embedded.
+    The figures for JE are those of DbCacheSize of JE 18.3.20, or with --je 25.3 of JE 25.3.17, byte for byte: nodes
+    that are filled to 70 per cent, without an off-heap cache. Cache at least the internal nodes. Add the environment
+    once, and more for locks, daemons and connections.
 
     Of a database in an environment every record is read, and mean sizes and the common prefix of its keys are used. The
     tree may have more nodes than assumed, after deletions for example: the output has both numbers. Parameters in
@@ -178,8 +187,9 @@ def cache_size(run: Run, /, env: str, name: str | None, **options: Any) -> int:
             upper_nodes=found.upper_nodes,
             bin_bytes=found.nodes.bottom,
             internal_bytes=found.internal_bytes,
+            version_bytes=found.version_bytes,
             all_bytes=found.all_bytes,
-            environment_bytes=REPLICATED_ENVIRONMENT_BYTES if load.replicated else ENVIRONMENT_BYTES,
+            environment_bytes=load.environment_bytes,
             jetool_bytes=own_cache_bytes(load),
             current_bins=facts[1].bins if facts is not None else ABSENT,
             current_upper_nodes=facts[1].upper_nodes if facts is not None else ABSENT,
@@ -214,6 +224,7 @@ def _load(facts: tuple[str, CacheFacts] | None, options: dict[str, Any]) -> Cach
         "embedded_max": options["embedded_max"],
         "compact_key_max": options["compact_key_max"],
         "large_heap": options["large_heap"],
+        "release": options["release"],
     }
     if facts is None:
         return CacheLoad(

@@ -17,6 +17,12 @@ def test_planned_records() -> None:
     found = result.json()
     assert (found["internal_bytes"], found["all_bytes"], found["levels"]) == (23_983_600, 107_256_480, 3)
     assert "database" not in found
+    assert (found["environment_bytes"], found["version_bytes"]) == (3_158_773, None)
+    later = run(
+        "cache-size", "--record-count", "1000000", "--key-bytes", "16", "--data-bytes", "200", "--json",
+        "--je", "25.3", "--replicated",
+    ).json()  # fmt: skip
+    assert (later["environment_bytes"], later["version_bytes"]) == (3_166_872, 52_421_128)
     without = run("cache-size", "--record-count", "554719", "--key-bytes", "16", "--json").json()
     assert (without["internal_bytes"], without["data_bytes"], without["all_bytes"]) == (22_936_456, None, None)
 

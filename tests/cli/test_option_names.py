@@ -38,6 +38,7 @@ AGREED: Final = {
     "--group": "the name of the replication group",
     "--html": "write a page",
     "--internal": "JE's own databases too",
+    "--je": "the release of JE",
     "--limit": "at most N results",
     "--log-version": "the version of a new log",
     "--listen": "the address at which this process listens",
@@ -73,7 +74,7 @@ DIFFERENT: Final = {
 # The options that had two meanings each.
 ONCE: Final = ("--master", "--node", "--to", "--from", "--tail", "--type")
 # Lists of formats, names of databases and places in a log are written in several ways.
-WRITTEN_DIFFERENTLY: Final = {"--format", "-o", "--db", "-s", "--from", "--to", "--vlsn", "--out", "--listen"}
+WRITTEN_DIFFERENTLY: Final = {"--format", "-o", "--db", "-s", "--from", "--to", "--vlsn", "--out", "--listen", "--je"}
 
 
 def _options() -> Iterator[tuple[str, Command, click.Option]]:

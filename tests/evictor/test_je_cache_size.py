@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.evictor.je_cache_size import CacheLoad, je_cache_size
+from engine.evictor.je_cache_size import JE_25, RELEASES, CacheLoad, je_cache_size
 
 FLAGS = {"-orderedinsertion": "ordered", "-duplicates": "duplicates", "-ttl": "expires", "-replicated": "replicated"}
 NUMBERS = {
@@ -39,19 +39,21 @@ def load_of(words: list[str]) -> CacheLoad:
     return CacheLoad(**found)
 
 
+@pytest.mark.parametrize("release", RELEASES)
 @pytest.mark.parametrize("heap", ["small", "large"])
-def test_figures_are_those_of_je(heap: str) -> None:
+def test_figures_are_those_of_je(heap: str, release: str) -> None:
     tried = 0
     for case in CASES:
-        options, _, figures = case.partition(" | ")
+        options, *figures = case.split(" | ")
         if not options.startswith(heap):
             continue
-        load = load_of(options.split())
-        internal, every, *rest = map(int, figures.split())
+        load = load_of(options.split())._replace(release=release)
+        internal, every, *rest = map(int, figures[RELEASES.index(release)].split())
         found = je_cache_size(load)
-        assert (found.internal_bytes, *found.nodes, found.bins, found.upper_nodes, found.levels) == (internal, *rest), (
-            case
-        )
+        assert (found.internal_bytes, *found.nodes[:3], found.bins, found.upper_nodes, found.levels) == (
+            internal,
+            *rest,
+        ), case
         # Without -data JE prints no size with records.
         assert found.all_bytes == (None if load.data_bytes is None else every), case
         tried += 1
@@ -64,3 +66,34 @@ def test_the_example_of_jes_documentation() -> None:
     assert (found.internal_bytes, found.all_bytes) == (23_983_600, 107_256_480)
     assert found.internal_bytes == pytest.approx(23_933_736, rel=0.003)
     assert found.all_bytes == pytest.approx(107_206_616, rel=0.001)
+
+
+@pytest.mark.parametrize(
+    ("load", "figures"),
+    [
+        (CacheLoad(1_000_000, 16, 200, release=JE_25), (3_160_640, 43_342_440, None, 305_455_848)),
+        (
+            CacheLoad(1_000_000, 16, 200, release=JE_25, replicated=True),
+            (3_166_872, 44_780_648, 52_421_128, 306_894_056),
+        ),
+        (
+            CacheLoad(1_000_000, 16, 200, release=JE_25, replicated=True, large_heap=True),
+            (3_175_064, 46_759_736, 54_579_992, 330_805_816),
+        ),
+    ],
+)
+def test_what_dbcachesize_of_25_3_prints(load: CacheLoad, figures: tuple[int, int, int | None, int]) -> None:
+    """Environment, internal nodes, these and record versions, all nodes."""
+    found = je_cache_size(load)
+    assert (load.environment_bytes, found.internal_bytes, found.version_bytes, found.all_bytes) == figures
+
+
+@pytest.mark.parametrize(
+    ("key", "replicated", "width"),
+    [(223, False, 1), (224, False, 2), (222, True, 1), (223, True, 2), (65_502, False, 2), (65_503, False, 3)],
+)
+def test_the_logged_size_of_a_child_in_25_3(key: int, replicated: bool, width: int) -> None:
+    """Where JE 25.3.17 began to take another byte for each place of an upper node."""
+    load = CacheLoad(1000, key, node_max=8, replicated=replicated, release=JE_25)
+    later, now = je_cache_size(load).nodes.upper, je_cache_size(load._replace(release="18.3")).nodes.upper
+    assert later - now == 8 + 24 + 16 + 8 * width
