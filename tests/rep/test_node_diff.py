@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,14 +22,18 @@ from engine.rep.wire.record_blocks import (
     DIGESTS,
     RECORD_BLOCKS,
     VERSION,
+    Block,
     BlocksProtocolError,
     BlocksRequest,
+    BlocksStart,
     blocks_of,
 )
 from engine.storage.memory import MemoryStorage
 from jetool.frame import exits
 from tests.support.environments.workload import SMALL
+from tests.support.groups.hostile_server import Mischief
 from tests.support.groups.nodes import free_ports, leader
+from tests.support.groups.spoiled_link import spoiled
 from tests.support.harness import assert_valid, run
 from tests.support.waiting import PATIENCE_S
 
@@ -239,3 +244,37 @@ def test_keys_that_a_class_orders(node: JoinedNode) -> None:
         assert found.records.databases[0].same == 30
     finally:
         node.environment.remove_database("signed")
+
+
+def test_a_node_stops_while_it_is_compared() -> None:
+    """The caller reads nothing, so the node cannot send more; stopping does not wait for it."""
+    running = leader(MemoryStorage(), "node1", free_ports(1)[0], "GROUP")
+    with running.environment.create_database("t") as db, running.environment.begin() as txn:
+        for number in range(200):
+            db.put(b"%05d" % number, bytes(100_000), txn)
+    with Call(SocketNetwork(), running.config.listen, RECORD_BLOCKS.service, PATIENCE_S) as call:
+        call.send(RECORD_BLOCKS, VERSION, BlocksRequest(database="t", block_records=1))
+        assert call.receive(RECORD_BLOCKS, VERSION, BlocksStart)
+        running.stop()
+        assert running.failure is None
+        received = iter(lambda: call.receive(RECORD_BLOCKS, VERSION, Block), None)
+        with pytest.raises(DisconnectedError):
+            deque(received, 0)
+
+
+@pytest.mark.parametrize("kind", ["replace", "close"])
+def test_a_link_that_spoils_the_answers(node: JoinedNode, kind: str) -> None:
+    """Whatever arrives, the comparison ends with a result or a refusal."""
+    refused = 0
+    with Environment(MemoryStorage(), SMALL) as env:
+        fill(env)
+        with env.open_database("t") as db:
+            db.put(b"k050", b"other")
+        for at in range(1, 900, 53):
+            with spoiled(node.config.listen, Mischief(kind, at, b"\xff\xfe")) as link:
+                records = NodeRecords(SocketNetwork(), ("127.0.0.1", link.port), 0.3, BLOCK)
+                try:
+                    diff_with_node(env, records, 10)
+                except PeerError:
+                    refused += 1
+    assert refused

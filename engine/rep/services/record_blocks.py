@@ -36,7 +36,7 @@ from engine.rep.wire.record_blocks import (
 
 _PLACES: Final = 4
 _MOST_BLOCK_RECORDS: Final = 1 << 24
-# The client compares its own records between two requests.
+# A client may compare this long between two messages.
 _SILENCE_S: Final = 300.0
 _NO_VLSN: Final = -1
 
@@ -87,7 +87,8 @@ class RecordBlocks:
         later = self._host.environment.engine.log_version > WRITTEN_VERSION
         caller.send(RECORD_BLOCKS, VERSION, BlocksStart())
         for block in blocks_of(db.items(), block_records, "sha256" if later else "md5"):
-            caller.send(RECORD_BLOCKS, VERSION, block)
+            # The client compares its own records while it reads.
+            caller.send_all(RECORD_BLOCKS.encode(block, VERSION, client=False), _SILENCE_S)
         caller.send(RECORD_BLOCKS, VERSION, BlocksEnd())
         while True:
             asked = caller.receive(RECORD_BLOCKS, VERSION, RecordsRequest, ComparisonDone, timeout_s=_SILENCE_S)
