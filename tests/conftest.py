@@ -85,6 +85,12 @@ def _refusing(method: Callable[..., Any], kept: Path) -> Callable[..., Any]:
     return refuse
 
 
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """A drill is run where all tests are: in ``.ci/run``, or with JETOOL_DRILLS=1."""
+    if item.get_closest_marker("drill"):
+        tools.needs(f"{tools.DRILLS}=1")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     return _only_for_a_tool((yield))

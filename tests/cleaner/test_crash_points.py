@@ -9,6 +9,8 @@ import pytest
 from tests.cleaner.crash_points import CleaningRun, busy, updates
 from tests.cleaner.workload import CleaningWorkload
 
+pytestmark = pytest.mark.drill
+
 
 def test_crash_points_of_a_busy_cleaner() -> None:
     """Every removal, and every fifth of all other operations."""

@@ -17,6 +17,8 @@ from tests.db.crash_points import CrashRun, SectorRun, busy, check_image, later,
 from tests.support.damage.sectors import sector_image
 from tests.support.environments.workload import Workload, open_env
 
+pytestmark = pytest.mark.drill
+
 
 @pytest.mark.parametrize("make", [plain, busy, later])
 def test_crash_points(make: Callable[[int], CrashRun]) -> None:

@@ -29,6 +29,8 @@ from engine.verify.environment import verify_environment
 from engine.verify.report import NOTE
 from tests.support.samples import part
 
+pytestmark = pytest.mark.drill
+
 Content = dict[str, list[tuple[bytes, bytes]]]
 Change = Callable[[Environment, Database], object]
 CONFIG = EnvironmentConfig(

@@ -11,6 +11,8 @@ from tests.support.environments.busy import BusyWorkload, open_busy
 from tests.support.environments.workload import TINY_CACHE, Workload, open_env
 from tests.support.logs.cuts import Cuts, check
 
+pytestmark = pytest.mark.drill
+
 
 def make_cuts(seed: int, steps: int) -> Cuts:
     storage = MemoryStorage()

@@ -19,6 +19,8 @@ from tests.derby.derby_compare import assert_as_derby, log_part, logged_content
 from tests.derby.derby_fixtures import NAMES, cut_of, json_of, storage_of
 from tests.support.damage.stopping_storage import StoppingStorage
 
+pytestmark = pytest.mark.drill
+
 CRASHED = NAMES[1:]
 
 

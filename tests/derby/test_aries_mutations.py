@@ -24,6 +24,8 @@ from engine.events import SILENT
 from engine.storage.memory import MemoryStorage
 from tests.derby.derby_fixtures import files_of, storage_of
 
+pytestmark = pytest.mark.drill
+
 FIVE = "crash-five-transactions"
 SECTOR = 512
 OUTSIDE = ("service.properties", "log/log.ctrl", "log/logmirror.ctrl")

@@ -23,6 +23,8 @@ from tests.derby.level_drill import of_seed
 from tests.derby.mutations import mutation
 from tests.support.logs.log_writer import Files
 
+pytestmark = pytest.mark.drill
+
 SAMPLE = range(1, 21)
 PAGE = 4096
 # Entries that are flipped in each container.

@@ -10,6 +10,8 @@ from engine.format.versions import HIGHEST_TYPE
 from tests.support.logs.golden_logs import check, damages, entries, golden_files, offsets_and_sizes, read
 from tests.support.samples import part
 
+pytestmark = pytest.mark.drill
+
 MASKS = (0x01, 0x10, 0x80, 0xFF)
 INVISIBLE = 0x10
 TYPE_AT, FLAGS_AT = 4, 5

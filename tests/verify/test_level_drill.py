@@ -23,6 +23,8 @@ from tests.verify.level_drill import (
     written,
 )
 
+pytestmark = pytest.mark.drill
+
 SAMPLE = part(range(1, 41))
 # Seeds whose levels contradicted each other, and the kind of it.
 MENDED = {

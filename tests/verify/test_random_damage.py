@@ -36,6 +36,8 @@ from engine.verify.trees import walk_trees
 from tests.support import corpus
 from tests.support.samples import SHARE
 
+pytestmark = pytest.mark.drill
+
 PAGE = Path(__file__).resolve().parents[2] / "man" / "jetool-verify.1.extra"
 SECTOR = 512
 # Of every environment: injuries that the default levels are held against, and for each of the others.
