@@ -6,6 +6,7 @@ command line imports it.
 Modules:
 
 * ``acks``: acknowledgements
+* ``arbiter_acks``: the acknowledgements of an arbiter, as the master of its group sees them
 * ``changes``: the changes in a running group of JE, by transaction
 * ``client``: clients of real nodes of JE: inspecting groups, copying nodes
 * ``group``: the members of a replication group, kept in the replicated database ``_jeRepGroupDB``

@@ -12,6 +12,7 @@ ALL                and on every electable member
   stays open.
 * Once logged, a commit is not undone. If the acknowledgements do not arrive in time, the caller gets an error: it is
   unknown whether the commit would survive the loss of the master.
+* In a group of two data nodes an arbiter may acknowledge in place of the missing one (``engine.rep.arbiter_acks``).
 * The DTVLSN is the highest VLSN that a majority has acknowledged; each Commit carries it, and syncup on another node
   reads from it which commits were durable (R-SYNC-5). A node that reports up to where it has synced its log, as JE 24.1
   and later do, counts with that position.
@@ -32,6 +33,7 @@ from enum import Enum
 
 from engine.errors import RefusedError, plural
 from engine.format.vlsn import NULL_VLSN
+from engine.rep.arbiter_acks import ARBITRATED, ArbiterAcks
 from engine.txn.manager import Stamp
 from engine.txn.txn import Txn
 from engine.vlsn.index import VLSNIndex
@@ -70,7 +72,8 @@ class GroupGate:
 
     Attributes:
         timeout_s: may be changed at any time; it holds for waits that begin later.
-        electable: number of electable members, this node included.
+        electable: number of electable members with a log, this node included; arbiters are not counted.
+        voters: number of members that vote: the electable ones and the arbiter.
     """
 
     def __init__(
@@ -94,7 +97,8 @@ class GroupGate:
         self._closed: str | None = None
         self._held = False
         self._under_way = 0
-        self.electable = 1
+        self._arbiter = ArbiterAcks(self._changed)
+        self.electable = self.voters = 1
 
     # What feeders say.
 
@@ -138,6 +142,24 @@ class GroupGate:
             self._reached.pop(node, None)
             self._synced.pop(node, None)
 
+    def arbiter_connected(self, name: str) -> ArbiterAcks:
+        """An arbiter is connected; return the commits for it."""
+        with self._changed:
+            self._arbiter.connected(name)
+            return self._arbiter
+
+    def arbiter_disconnected(self, name: str) -> None:
+        """The arbiter is disconnected."""
+        with self._changed:
+            self._arbiter.disconnected(name)
+
+    def arbiter_acked(self, vlsn: int) -> None:
+        """The arbiter has kept a VLSN."""
+        with self._changed:
+            if self._arbiter.acked < vlsn <= self._index.latest_allocated:
+                self._arbiter.acked = vlsn
+                self._changed.notify_all()
+
     def hold(self, timeout_s: float) -> None:
         """Block new commits during a transfer of mastership, and wait for commits that have begun.
 
@@ -170,8 +192,8 @@ class GroupGate:
 
     @property
     def has_majority(self) -> bool:
-        """Whether enough replicas are connected for a majority."""
-        return len(self._connected) >= self.electable // 2
+        """Whether enough replicas, or the arbiter, are connected for a majority of the votes."""
+        return len(self._connected) + (self._arbiter.name is not None) >= self.voters // 2
 
     def progress(self) -> dict[str, tuple[bool, int]]:
         """For each replica, whether it is connected and the VLSN that it has acknowledged."""
@@ -186,9 +208,23 @@ class GroupGate:
     # The gate.
 
     @property
+    def _policy_here(self) -> AckPolicy:
+        found: AckPolicy = getattr(self._of_thread, "policy", self._policy)
+        return found
+
+    @property
+    def _counts_arbiter(self) -> bool:
+        """Whether an arbiter's acknowledgement counts for commits of the calling thread."""
+        return self.electable == ARBITRATED and self._policy_here is AckPolicy.SIMPLE_MAJORITY
+
+    @property
+    def _has_arbiter(self) -> bool:
+        return self._counts_arbiter and self._arbiter.name is not None
+
+    @property
     def needed(self) -> int:
         """Number of acknowledgements needed by a commit of the calling thread."""
-        policy: AckPolicy = getattr(self._of_thread, "policy", self._policy)
+        policy = self._policy_here
         if policy is AckPolicy.NONE:
             return 0
         return self.electable - 1 if policy is AckPolicy.ALL else self.electable // 2
@@ -210,19 +246,17 @@ class GroupGate:
             # Alone this node is the majority.
             return self._index.range.last
         with self._changed:
-            acked = sorted(
-                (
-                    self._synced.get(node, max(vlsn, self._reached.get(node, NULL_VLSN)))
-                    for node, vlsn in self._acked.items()
-                ),
-                reverse=True,
-            )
+            found = [
+                self._synced.get(node, max(vlsn, self._reached.get(node, NULL_VLSN)))
+                for node, vlsn in self._acked.items()
+            ]
+            acked = sorted([*found, *([self._arbiter.acked] if self.electable == ARBITRATED else [])], reverse=True)
         # The master has all VLSNs, so the needed-th highest acknowledgement completes a majority.
-        found = acked[needed - 1] if len(acked) >= needed else NULL_VLSN
-        return max(found, least) if found > self._inherited else least
+        reached = acked[needed - 1] if len(acked) >= needed else NULL_VLSN
+        return max(reached, least) if reached > self._inherited else least
 
     def committing(self) -> None:
-        """Wait until enough replicas are connected.
+        """Wait until enough replicas are connected, or the arbiter in place of the missing one.
 
         Raises:
             InsufficientReplicasError: too few were connected within the timeout; nothing was logged.
@@ -230,7 +264,7 @@ class GroupGate:
         """
         deadline = time.monotonic() + self.timeout_s
         with self._changed:
-            while self._closed is None and (self._held or len(self._connected) < self.needed):
+            while self._closed is None and (self._held or (self._lacks_replicas and not self._has_arbiter)):
                 left = deadline - time.monotonic()
                 if left <= 0 or not self._changed.wait(left):
                     raise self._not_begun()
@@ -240,6 +274,10 @@ class GroupGate:
                 )
             # Count the commit under the lock that ``hold`` takes, so that no commit slips past a transfer.
             self._under_way += 1
+
+    @property
+    def _lacks_replicas(self) -> bool:
+        return len(self._connected) < self.needed
 
     def _not_begun(self) -> InsufficientReplicasError:
         consequence = "nothing was committed; the transaction is still open"
@@ -295,11 +333,14 @@ class GroupGate:
             self._awaited.discard(vlsn)
 
     def _await_acks(self, vlsn: int) -> None:
-        needed, deadline = self.needed, time.monotonic() + self.timeout_s
+        needed, deadline, asked = self.needed, time.monotonic() + self.timeout_s, False
         with self._changed:
-            # Disconnected replicas count too: acknowledged entries are on their disks.
-            while (found := sum(acked >= vlsn for acked in self._acked.values())) < needed:
+            while (found := self._found(vlsn)) < needed:
                 left = deadline - time.monotonic()
+                if self._closed is None and not asked and (left <= 0 or self._lacks_replicas) and self._has_arbiter:
+                    self._arbiter.ask(vlsn)
+                    deadline, asked = time.monotonic() + self.timeout_s, True
+                    continue
                 if left <= 0 or self._closed is not None:
                     raise InsufficientAcksError(
                         f"the commit at VLSN {vlsn} was not acknowledged by enough replicas",
@@ -309,3 +350,9 @@ class GroupGate:
                         hint="read it again when the replicas are back",
                     )
                 self._changed.wait(left)
+
+    def _found(self, vlsn: int) -> int:
+        """Number of acknowledgements of a commit of the calling thread."""
+        # Disconnected replicas count too: acknowledged entries are on their disks.
+        found = sum(acked >= vlsn for acked in self._acked.values())
+        return found + (self._counts_arbiter and self._arbiter.acked >= vlsn)

@@ -45,6 +45,9 @@ from engine.txn.txn import Txn
 
 DATABASE_NAME: Final = "_jeRepGroupDB"
 ELECTABLE: Final = 1
+ARBITER: Final = 3
+# Members that vote. An arbiter has no log and never leads.
+VOTERS: Final = (ELECTABLE, ARBITER)
 FORMAT_VERSION: Final = 3
 FIRST_ID: Final = 1
 # The releases of JE whose nodes jetool was tried with, by log version. A node reports the release of its log version,
@@ -64,8 +67,13 @@ class Membership(NamedTuple):
 
     @property
     def electable(self) -> tuple[GroupNode, ...]:
-        """Members that vote and acknowledge."""
+        """Members with a log that vote and acknowledge."""
         return tuple(node for node in self.nodes if node.type == ELECTABLE)
+
+    @property
+    def voters(self) -> tuple[GroupNode, ...]:
+        """The electable members, and after them the arbiter."""
+        return (*self.electable, *(node for node in self.nodes if node.type == ARBITER))
 
     def node(self, name: str) -> GroupNode | None:
         """The member with a name."""

@@ -14,16 +14,16 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 from engine.errors import RefusedError
-from engine.format.entry.group_db import NODE_TYPES, GroupNode
+from engine.format.entry.group_db import GroupNode
 from engine.rep.client.call import ask
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.group_state import GroupLook, look
+from engine.rep.group import VOTERS
 from engine.rep.peers import PeerError, address_text
 from engine.rep.remote import UnknownOutcomeError
 from engine.rep.wire.group_lines import GROUP, DeleteMember, GroupFailure, RemoveMember, UpdateAddress
 from engine.rep.wire.lines import OkReply, TextMessage
 
-_ELECTABLE: Final = NODE_TYPES.index("electable")
 _UNCHANGED: Final = "nothing was changed"
 _SHOW: Final = "jetool group show {} shows the members"
 
@@ -37,7 +37,7 @@ class Change(Enum):
 
 
 class Voters(NamedTuple):
-    """The electable members of a group, and how many of them answer now."""
+    """The electable members of a group and its arbiter, and how many of them answer now."""
 
     electable: int
     running: int
@@ -156,4 +156,4 @@ def _voters(found: GroupLook, without: str | None = None) -> Voters:
 
 
 def _votes(member: GroupNode | None) -> bool:
-    return member is not None and member.type == _ELECTABLE and not member.removed
+    return member is not None and member.type in VOTERS and not member.removed

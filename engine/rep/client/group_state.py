@@ -32,6 +32,7 @@ _CHECK_ADDRESSES: Final = "check the addresses; are they nodes of JE? Nodes that
 # Every listed node is called, so the length of the list must be limited. Groups have a handful of nodes.
 _MOST_NODES: Final = 256
 # A monitor lacks this service, and an external node need not listen at its address.
+_ARBITER: Final = NODE_TYPES.index("arbiter")
 _SILENT: Final = frozenset(map(NODE_TYPES.index, ("monitor", "external")))
 
 
@@ -98,8 +99,8 @@ class GroupLook(NamedTuple):
         return self.masters[0].name if self.masters else self.elected or None
 
     def lag(self, node: NodeLook) -> int | None:
-        """Number of VLSNs by which a node's last transaction end is behind the master's."""
-        if node.said is None:
+        """Number of VLSNs by which a node's last transaction end is behind the master's; an arbiter is never behind."""
+        if node.said is None or (node.member is not None and node.member.type == _ARBITER):
             return None
         ends = [one.said.commit_vlsn for one in self.masters if one.said is not None]
         # There is no master to ask, so use the node's last information about it.

@@ -50,6 +50,7 @@ NEW_NODE: Final = -1
 EXTERNAL: Final = "EXTERNAL"
 SECONDARY: Final = "SECONDARY"
 ELECTABLE: Final = "ELECTABLE"
+ARBITER: Final = "ARBITER"
 UNKNOWN_UUID: Final = (0, 0)
 _PORT: Final = 1
 _ROUNDS: Final = 3
@@ -66,7 +67,7 @@ class NodeIdentity(NamedTuple):
 
     Attributes:
         host, port: the address that the node reports; nothing connects to a node of type EXTERNAL.
-        node_type: ``EXTERNAL``, ``SECONDARY``, or ``ELECTABLE`` for a member that votes and acknowledges.
+        node_type: ``EXTERNAL``, ``SECONDARY``, or ``ELECTABLE`` for a member that votes and acknowledges, ``ARBITER``.
         log_version: of its log; it decides the reported release, the accepted entries, and the offered protocol.
         cache_bytes: size of its cache.
     """
@@ -198,7 +199,7 @@ def _taken(call: Call, version: int, joining: NodeIdentity) -> NodeGroupInfoOK:
     try:
         taken = call.receive(FEEDER, version, NodeGroupInfoOK, NodeGroupInfoReject, ProtocolError)
     except DisconnectedError as error:
-        if joining.node_type != ELECTABLE:
+        if joining.node_type not in (ELECTABLE, ARBITER):
             raise
         raise DisconnectedError(
             f"{call.peer} has not made this node a member",

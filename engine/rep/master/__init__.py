@@ -1,5 +1,7 @@
 """The master of a group of JE: real nodes of JE join it and follow it (je-ha-protocol.md section 16).
 
+* ``arbiter_feed``: service Feeder for an arbiter
+* ``feeder_session``: one connection with a node that is fed
 * ``feeder``: service Feeder: one replica of a master
 * ``group_changes``: changes of the group requested by tools
 * ``handshake``: the master's side of the handshake

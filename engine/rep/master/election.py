@@ -48,12 +48,14 @@ _PLACES: Final = 8
 # Above every VLSN, and below the ranking of the target of a transfer.
 RUNNING_MASTER: Final = (1 << 63) - 2
 _NO_ID: Final = -1
+# What an arbiter suggests, whose port follows: nothing.
+NO_NODE: Final = Suggestion("null", 0, "NullNode", _NO_ID)
 _PRIORITY: Final = 1
 _MOMENT_S: Final = 0.3
 _MACHINE_BITS: Final = 128
 _LAST_COUNTER: Final = (1 << 32) - 1
 # Node types that are notified of results.
-LEARNERS: Final = tuple(map(NODE_TYPES.index, ("electable", "monitor")))
+LEARNERS: Final = tuple(map(NODE_TYPES.index, ("electable", "arbiter", "monitor")))
 
 
 class Vote(NamedTuple):
@@ -63,7 +65,7 @@ class Vote(NamedTuple):
         suggestion: the node that the voter suggests: itself.
         ranking: how far the log goes: the DTVLSN and the last VLSN.
         priority: decides between equal logs; 0 if it must not be elected.
-        node_id: id of the node; -1 for a running master.
+        node_id: id of the node; -1 for a running master. An arbiter names the master whose commit it acknowledged last.
         term: the term of the last data of the log; None before log version 22, which has no terms.
     """
 

@@ -2,37 +2,32 @@
 
 * Syncup: the replica requests the entries at its own VLSNs until it finds where both logs agree. All log files are
   protected meanwhile; after the start of the stream only the files not yet sent.
-* Then two threads run. One thread sends entries, and a heartbeat each second even if it is busy. The other thread
-  receives the position of the replica. Commits whose caller waits are sent with a request for an acknowledgement, if
-  acknowledgements of this replica count.
-* A replica that sends nothing, or receives nothing, for 30 seconds is disconnected. A message out of order ends only
-  its own connection.
+* Then entries are sent, and the position of the replica is received (``engine.rep.master.feeder_session``). Commits
+  whose caller waits are sent with a request for an acknowledgement, if acknowledgements of this replica count.
 
 Example: EntryRequest 90 -> Entry 90 | StartStream 91 | Heartbeat | 91..140 | HeartbeatResponse 140 | Ack -27
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from typing import Final
 
 from engine.db.engine import Engine
-from engine.errors import FormatError, JetoolError, RefusedError
+from engine.errors import JetoolError
 from engine.format.entry.group_db import GroupNode, encode_group_node
-from engine.format.entry.txn_end import decode_txn_end
 from engine.format.entry_types import COMMIT
 from engine.format.vlsn import NULL_VLSN
 from engine.rep.acks import GroupGate
 from engine.rep.intervals import USUAL_INTERVALS
 from engine.rep.master.feeder_entries import outgoing
+from engine.rep.master.feeder_session import FeederSession
 from engine.rep.master.handshake import PREPARATION_S, FedNode
 from engine.rep.outflow import LoggedEntry, Outflow
 from engine.rep.peers import PeerError
 from engine.rep.services.caller import Caller
 from engine.rep.stream import raw_at
-from engine.rep.wire.batches import join_stream
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.feeder import (
     AVAILABLE,
@@ -40,7 +35,6 @@ from engine.rep.wire.feeder import (
     FEEDER,
     NOW,
     SYNC,
-    Ack,
     AlternateMatchpoint,
     Commit,
     DBIdRequest,
@@ -48,28 +42,16 @@ from engine.rep.wire.feeder import (
     Entry,
     EntryNotFound,
     EntryRequest,
-    GroupAck,
-    Heartbeat,
-    HeartbeatResponse,
     Provider,
     RestoreRequest,
     RestoreResponse,
-    ShutdownResponse,
     StartStream,
     SyncupPing,
 )
 
-_SILENCE_S: Final = 30.0
-# Versions from which heartbeats have ids, positions of a filter and times of commits, and the time when they were sent.
-_WITH_IDS: Final = 11
-_WITH_FILTERS: Final = 12
-_WITH_TIMES: Final = 13
 _BATCH_BYTES: Final = 1 << 16
 _BATCH_ENTRIES: Final = 500
-# No master has more commits waiting at a time, even with many threads.
-_MOST_AWAITED: Final = 100_000
 _ASKED: Final = (EntryRequest, DBIdRequest, RestoreRequest, StartStream, SyncupPing)
-_HEARD: Final = (HeartbeatResponse, Ack, GroupAck, ShutdownResponse)
 
 
 class ReplicaFeed:
@@ -85,7 +67,7 @@ class ReplicaFeed:
         heartbeat_s: pause between two heartbeats.
 
     Attributes:
-        heard: time of the last received message, by the monotonic clock; a replica answers each heartbeat.
+        reached_vlsn: the position of the replica.
     """
 
     def __init__(
@@ -105,16 +87,22 @@ class ReplicaFeed:
         self._caller = caller
         self._providers = providers
         self._replica_sync = replica_sync
-        self._heartbeat_s = heartbeat_s
-        self._mutex = threading.Lock()
-        self._awaited: dict[int, int] = {}
         self._asked = False
-        self._beats = -1
-        self._sender: threading.Thread | None = None
+        self._session = FeederSession(
+            engine, caller, fed, heartbeat_s, positioned=self._reached, acked=self._acked, synced=self._synced
+        )
         self.fed = fed
-        self.heard = time.monotonic()
-        self.problem: JetoolError | None = None
         self.reached_vlsn = NULL_VLSN
+
+    @property
+    def heard(self) -> float:
+        """Time of the last received message, by the monotonic clock; a replica answers each heartbeat."""
+        return self._session.heard
+
+    @property
+    def problem(self) -> JetoolError | None:
+        """The error of this node that ended the session, or None."""
+        return self._session.problem
 
     def run(self) -> None:
         """Serve until the replica disconnects.
@@ -134,7 +122,7 @@ class ReplicaFeed:
             started = self._sync_up()
             syncup.release()
             if started:
-                self._listen()
+                self._session.listen()
         except JetoolError as error:
             raise self.problem or error from error
         finally:
@@ -142,12 +130,11 @@ class ReplicaFeed:
             self.close()
             if counts:
                 self._gate.disconnected(self.fed.name)
-            if self._sender is not None:
-                self._sender.join()
+            self._session.join()
 
     def close(self) -> None:
         """End the session, even while its threads run."""
-        self._caller.close()
+        self._session.close()
 
     # Syncup.
 
@@ -156,7 +143,7 @@ class ReplicaFeed:
         caller, version = self._caller, self.fed.protocol
         while True:
             asked = caller.receive(FEEDER, version, *_ASKED, timeout_s=PREPARATION_S)
-            self.heard = time.monotonic()
+            self._session.heard = time.monotonic()
             if isinstance(asked, StartStream):
                 # JE's subscribers send a filter, which may be ignored: they accept entries that it would exclude.
                 self._start(asked.vlsn)
@@ -212,92 +199,27 @@ class ReplicaFeed:
             # Count the replica as connected only after the source exists: a replica that cannot be fed must not allow
             # commits to begin.
             self._gate.connected(self.fed.name)
-        self._sender = threading.Thread(target=self._send, args=(source,), name=f"feeder {self.fed.name}", daemon=True)
-        self._sender.start()
-
-    def _listen(self) -> None:
-        """Receive the positions of the replica."""
-        while True:
-            said = self._caller.receive(FEEDER, self.fed.protocol, *_HEARD, timeout_s=_SILENCE_S)
-            self.heard = time.monotonic()
-            if isinstance(said, HeartbeatResponse):
-                self._synced(said.durable_vlsn)
-                if said.txn_end_vlsn is not None:
-                    self._reached(said.txn_end_vlsn)
-            elif isinstance(said, Ack):
-                self._synced(said.durable_vlsn)
-                self._acknowledged((said.txn_id,))
-            elif isinstance(said, GroupAck):
-                self._synced(said.durable_vlsn)
-                self._acknowledged(said.txn_ids)
+        self._session.send(lambda wait_s: self._batch(source, wait_s), source.close)
 
     def _reached(self, vlsn: int) -> None:
         self.reached_vlsn = max(self.reached_vlsn, vlsn)
         if self.fed.acknowledges:
             self._gate.reached(self.fed.name, vlsn)
 
-    def _synced(self, vlsn: int | None) -> None:
-        if vlsn is not None and self.fed.acknowledges:
+    def _synced(self, vlsn: int) -> None:
+        if self.fed.acknowledges:
             self._gate.synced(self.fed.name, vlsn)
 
-    def _acknowledged(self, txn_ids: tuple[int, ...]) -> None:
-        # Ids without a request are ignored, such as the zeros at the end of a GroupAck.
-        with self._mutex:
-            vlsns = [self._awaited.pop(txn_id) for txn_id in txn_ids if txn_id in self._awaited]
-        for vlsn in vlsns:
-            self._gate.acked(self.fed.name, vlsn)
-            self.reached_vlsn = max(self.reached_vlsn, vlsn)
+    def _acked(self, vlsn: int) -> None:
+        self._gate.acked(self.fed.name, vlsn)
+        self.reached_vlsn = max(self.reached_vlsn, vlsn)
 
-    def _send(self, source: Outflow) -> None:
-        """The sending thread; an error closes the connection, which ends the session."""
-        try:
-            beaten = self._beat()
-            while True:
-                wait_s = beaten + self._heartbeat_s - time.monotonic()
-                if wait_s <= 0:
-                    beaten = self._beat()
-                    continue
-                batch = source.next_batch(max(int(wait_s * 1000), 1), _BATCH_BYTES, _BATCH_ENTRIES)
-                if batch:
-                    frames = join_stream([self._carried(logged) for logged in batch], self.fed.protocol)
-                    self._caller.send_all(frames, _SILENCE_S)
-        except FormatError as error:
-            self.problem = RefusedError(
-                "an entry of the log cannot be sent", file=self._engine.home, found=str(error), hint="run jetool verify"
-            )
-        except JetoolError as error:
-            self.problem = error
-        finally:
-            source.close()
-            self.close()
+    def _batch(self, source: Outflow, wait_s: float) -> list[WireEntry | Commit]:
+        batch = source.next_batch(max(int(wait_s * 1000), 1), _BATCH_BYTES, _BATCH_ENTRIES)
+        return [self._carried(logged) for logged in batch]
 
     def _carried(self, logged: LoggedEntry) -> WireEntry | Commit:
         entry = self._form(logged)
         if logged.type_number != COMMIT or not self.fed.acknowledges or not self._gate.is_awaited(logged.vlsn):
             return entry
-        txn_id = decode_txn_end(logged.body, logged.version).id
-        with self._mutex:
-            self._awaited[txn_id] = logged.vlsn
-            if len(self._awaited) > _MOST_AWAITED:
-                raise PeerError(f"{self._caller.peer} acknowledges nothing")
-        return Commit(needs_ack=True, sync_policy=self._replica_sync, entry=entry)
-
-    def _beat(self) -> float:
-        """Send a heartbeat; return the time."""
-        assert self._engine.writer is not None
-        # No heartbeat from a dead environment, so that the replica searches for another master.
-        self._engine.writer.check()
-        now, version = time.time_ns() // 1_000_000, self.fed.protocol
-        self._beats += 1
-        beat = Heartbeat(
-            time_ms=now,
-            txn_end_vlsn=max(self._index.range.last_txn_end, 0),
-            id=self._beats if version >= _WITH_IDS else None,
-            filtered_vlsn=0 if version >= _WITH_FILTERS else None,
-            passed_vlsn=0 if version >= _WITH_FILTERS else None,
-            commit_ms=0 if version >= _WITH_FILTERS else None,
-            modified_ms=0 if version >= _WITH_FILTERS else None,
-            sent_ms=now if version >= _WITH_TIMES else None,
-        )
-        self._caller.send_all(FEEDER.encode(beat, self.fed.protocol, client=False), _SILENCE_S)
-        return time.monotonic()
+        return self._session.asking(logged, entry, self._replica_sync)

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, Protocol
 
 from engine.format.entry.group_db import NODE_TYPES, GroupNode, RepGroup
 from engine.rep.client.handshake import UNKNOWN_UUID
-from engine.rep.group import described, release_of
+from engine.rep.group import ARBITER, ELECTABLE, VOTERS, described, release_of
 from engine.rep.master.feeder_entries import OLDEST_STREAM, newest_stream
 from engine.rep.master.membership import ConflictError
 from engine.rep.peers import PeerError
@@ -44,7 +44,7 @@ from engine.rep.wire.values import NameIdPair
 PREPARATION_S: Final = 60.0
 _MOST_CLOCK_ROUNDS: Final = 100
 _TRANSIENT: Final = frozenset((NODE_TYPES.index("secondary"), NODE_TYPES.index("external")))
-_FED: Final = _TRANSIENT | {NODE_TYPES.index("electable")}
+_FED: Final = _TRANSIENT | {*VOTERS}
 # Characters allowed in a line, between bars, commas and dollars.
 _NAME: Final = re.compile(r"[A-Za-z0-9_.\-:]{1,255}", re.ASCII)
 _NUMBERS: Final = re.compile(r"\d{1,9}", re.ASCII)
@@ -69,8 +69,13 @@ class FedNode(NamedTuple):
 
     @property
     def acknowledges(self) -> bool:
-        """Whether its acknowledgements count."""
-        return self.node.type not in _TRANSIENT
+        """Whether it keeps the stream, and its acknowledgements count."""
+        return self.node.type == ELECTABLE
+
+    @property
+    def arbitrates(self) -> bool:
+        """Whether it is an arbiter."""
+        return self.node.type == ARBITER
 
 
 class HandshakeHost(Protocol):
@@ -186,7 +191,7 @@ def _member(caller: Caller, host: HandshakeHost, info: NodeGroupInfo, je_version
         raise ConflictError(f"A node like this is not fed: {_shown(name)} at {_shown(info.host)}")
     if node_type not in _FED:
         raise ConflictError(
-            f"This master is of jetool, which feeds ELECTABLE, SECONDARY and EXTERNAL nodes: {name} is {info.node_type}"
+            f"This master feeds ELECTABLE, SECONDARY, EXTERNAL and ARBITER nodes: {name} is {info.node_type}"
         )
     release = info.je_version if info.je_version is not None else je_version
     node = described(name, info.host, info.port, node_type, release, _now_ms())

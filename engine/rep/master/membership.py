@@ -19,7 +19,16 @@ from engine.errors import NotFoundError, RefusedError
 from engine.format.entry.group_db import GroupNode
 from engine.format.tuples import string_key
 from engine.rep.acks import AckPolicy, GroupGate
-from engine.rep.group import DATABASE_NAME, ELECTABLE, FIRST_ID, Membership, committed_members, put_records
+from engine.rep.group import (
+    ARBITER,
+    DATABASE_NAME,
+    ELECTABLE,
+    FIRST_ID,
+    VOTERS,
+    Membership,
+    committed_members,
+    put_records,
+)
 
 
 class ConflictError(RefusedError):
@@ -60,7 +69,8 @@ class GroupDatabase:
             node: the description that the node gives of itself; its id is assigned here.
 
         Raises:
-            ConflictError: another member has its address. RefusedError: too few replicas are connected, or acknowledge.
+            ConflictError: another member has its address, or the group has an arbiter already. RefusedError: too few
+                replicas are connected, or acknowledge.
         """
         with self._changing:
             known = self._members.node(node.name or "")
@@ -68,6 +78,7 @@ class GroupDatabase:
                 return known
             if known is not None:
                 node = node._replace(id=known.id)
+            self._check_arbiter(node)
             added = self._update(node, AckPolicy.SIMPLE_MAJORITY)
         self._changed(added.name or "", "ADD")
         return added
@@ -136,6 +147,11 @@ class GroupDatabase:
             self._count()
         return node
 
+    def _check_arbiter(self, node: GroupNode) -> None:
+        others = (other for other in self._members.nodes if other.name != node.name and not other.removed)
+        if node.type == ARBITER and any(other.type == ARBITER for other in others):
+            raise ConflictError("An Arbiter node already exists in the replication group.")
+
     def _check_address(self, node: GroupNode) -> None:
         for other in self._members.nodes:
             if other.name != node.name and not other.removed and (other.host, other.port) == (node.host, node.port):
@@ -152,4 +168,6 @@ class GroupDatabase:
 
     def _count(self) -> None:
         # Including unconfirmed members, as JE counts.
-        self._gate.electable = sum(node.type == ELECTABLE and not node.removed for node in self._members.nodes)
+        types = [node.type for node in self._members.nodes if not node.removed]
+        self._gate.electable = types.count(ELECTABLE)
+        self._gate.voters = sum(node_type in VOTERS for node_type in types)

@@ -27,6 +27,7 @@ from engine.rep.acks import AckPolicy, GroupGate
 from engine.rep.client.connection import Address
 from engine.rep.group import ELECTABLE, Membership, committed_members
 from engine.rep.intervals import USUAL_INTERVALS, NodeIntervals
+from engine.rep.master.arbiter_feed import ArbiterFeed
 from engine.rep.master.feeder import ReplicaFeed
 from engine.rep.master.handshake import FedNode, greet
 from engine.rep.master.membership import ConflictError, GroupDatabase
@@ -100,7 +101,7 @@ class Leadership:
         self._intervals = intervals
         self._failed = failed
         self._mutex = threading.Lock()
-        self._feeds: dict[str, ReplicaFeed] = {}
+        self._feeds: dict[str, ReplicaFeed | ArbiterFeed] = {}
         # By connection, since a node has an id even if it ends during the handshake.
         self._guests: dict[Caller, GroupNode] = {}
         self._over = threading.Event()
@@ -132,13 +133,14 @@ class Leadership:
 
     @property
     def feeders(self) -> int:
-        """Number of connected replicas."""
+        """Number of connected replicas, the arbiter included, as JE counts."""
         return len(self._feeds)
 
     def replicas(self) -> tuple[ReplicaProgress, ...]:
         """The positions of connected replicas, and of members that were connected."""
         with self._mutex:
-            found = {name: ReplicaProgress(name, True, feed.reached_vlsn) for name, feed in self._feeds.items()}
+            feeds = [feed for feed in self._feeds.values() if isinstance(feed, ReplicaFeed)]
+        found = {feed.fed.name: ReplicaProgress(feed.fed.name, True, feed.reached_vlsn) for feed in feeds}
         for name, (_, vlsn) in self.gate.progress().items():
             found.setdefault(name, ReplicaProgress(name, False, vlsn))
         return tuple(found[name] for name in sorted(found))
@@ -256,7 +258,11 @@ class Leadership:
     def _feed_as(self, fed: FedNode, caller: Caller) -> None:
         engine = self._env.engine
         sync, heartbeat_s = self._config.replica_sync, self._intervals.heartbeat_s
-        feed = ReplicaFeed(engine, self.gate, caller, fed, self._providers, sync, heartbeat_s)
+        feed = (
+            ArbiterFeed(engine, self.gate, caller, fed, heartbeat_s)
+            if fed.arbitrates
+            else ReplicaFeed(engine, self.gate, caller, fed, self._providers, sync, heartbeat_s)
+        )
         with self._mutex:
             taken = fed.name in self._feeds or self._over.is_set()
             if not taken:

@@ -1,17 +1,21 @@
 """Elections, for a member that can lead (je-ha-protocol.md 12.2).
 
-A node without a master sends a proposal to all electable members. If a majority promises, the member with the latest
-log among them is suggested to all of them. If a majority accepts it, all members are notified that it is the master. A
-running master counts as having the latest log. Logs are compared as JE compares them: DTVLSN, last VLSN, priority,
-address. Since log version 22 the term of the last Commit or Abort replaces the DTVLSN; if any answer has no term, as
-during an upgrade of the group, all are compared by DTVLSN.
+A node without a master sends a proposal to all electable members and the arbiter. If a majority promises, the member
+with the latest log among them is suggested to all of them. If a majority accepts it, all members are notified that it
+is the master. A running master counts as having the latest log. Logs are compared as JE compares them: DTVLSN, last
+VLSN, priority, address. Since log version 22 the term of the last Commit or Abort replaces the DTVLSN; if any answer
+has no term, as during an upgrade of the group, all are compared by DTVLSN.
 
-Elections here are stricter than JE's in three points, so that jetool loses no acknowledged commit:
+An arbiter is never suggested. Its answer shows the last commit that it acknowledged in place of a data node. A log that
+ends earlier does not win, unless its node is the master that logged this commit, or all data nodes have promised.
+
+Elections here are stricter than JE's in four points, so that jetool loses no acknowledged commit:
 
 * If a node with priority 0 has the latest log, no node is elected: neither this node nor a node with an earlier log.
 * Only members whose promises counted are asked to accept; the logs of others may have grown.
 * A replica that has accepted another node as master acknowledges nothing more to the old master, unless the old master
   is elected again.
+* JE ignores an arbiter as soon as two data nodes promise, even if the group has a third one.
 
 Example: n2 loses n1 and proposes; n2 answers (40, 44), n3 (40, 47): n3 is suggested, and both accept it.
 """
@@ -28,8 +32,8 @@ from engine.format.entry.group_db import GroupNode
 from engine.format.entry.txn_end import PRE_TERM
 from engine.format.vlsn import NULL_VLSN
 from engine.rep.client.connection import Address, Network
-from engine.rep.group import ELECTABLE, Membership
-from engine.rep.master.election import LEARNERS, RUNNING_MASTER, Acceptor, Vote, ask_all, new_proposal
+from engine.rep.group import ELECTABLE, VOTERS, Membership
+from engine.rep.master.election import LEARNERS, NO_NODE, RUNNING_MASTER, Acceptor, Vote, ask_all, new_proposal
 from engine.rep.master.promises import Promises
 from engine.rep.member.config import JoinConfig
 from engine.rep.peers import DisconnectedError
@@ -143,7 +147,7 @@ class Voter:
         places = [
             (node.host or "", node.port)
             for node in members.nodes
-            if node.type == ELECTABLE and not node.removed and node.name != self._config.name
+            if node.type in VOTERS and not node.removed and node.name != self._config.name
         ]
         for said in ask_all(self._network, LEARNER, group, MasterQuery(), places, self._step_s).values():
             if isinstance(said, MasterAnswer):
@@ -166,7 +170,7 @@ class Voter:
             for node in members.nodes
             if node.type in LEARNERS and not node.removed and node.name != mine.name
         }
-        voters = [place for place, node in others.items() if node.type == ELECTABLE]
+        voters = [place for place, node in others.items() if node.type in VOTERS]
         size, group = len(voters) + 1, members.group.name or ""
         vote = self._vote()
         proposal = new_proposal(vote.term if vote is not None and vote.ranking[0] < RUNNING_MASTER else None)
@@ -185,7 +189,8 @@ class Voter:
         too_few = 2 * len(promises) <= size
         if too_few and not (unelected and promises):
             raise _too_few("promise a vote", size, len(promises))
-        winner = _best([said for said in promises.values() if isinstance(said, Promise)])
+        data_nodes = 1 + sum(node.type == ELECTABLE for node in others.values())
+        winner = _best([said for said in promises.values() if isinstance(said, Promise)], data_nodes)
         if too_few and winner.node != mine.name:
             raise _too_few(f"promise a vote, and the log of {winner.node} is later", size, len(promises))
         accepting = [place for place in promises if place != self._config.listen]
@@ -199,21 +204,19 @@ class Voter:
         self.heard(result)
 
 
-def _best(promises: list[Promise]) -> Suggestion:
+def _best(promises: list[Promise], data_nodes: int) -> Suggestion:
     """The suggestion of the node with the latest log.
 
+    Arguments:
+        data_nodes: number of electable members, which have a log.
+
     Raises:
-        DisconnectedError: that node must not be elected.
+        DisconnectedError: that node must not be elected, or an arbiter knows a later commit.
     """
-
-    has_terms = all((promise.term or 0) > PRE_TERM for promise in promises)
-
-    def ranking(promise: Promise) -> tuple[int, int]:
-        major = promise.term if has_terms else promise.major_ranking
-        return major if major is not None else NULL_VLSN, promise.minor_ranking
-
-    latest = max(map(ranking, promises))
-    best = [promise for promise in promises if ranking(promise) == latest]
+    logs = [promise for promise in promises if not _is_arbiter(promise)]
+    has_terms = _have_terms(logs)
+    latest = max((_ranking(promise, has_terms) for promise in logs), default=None)
+    best = [promise for promise in logs if _ranking(promise, has_terms) == latest]
     fit = [
         promise
         for promise in best
@@ -224,16 +227,46 @@ def _best(promises: list[Promise]) -> Suggestion:
         raise DisconnectedError(
             "the latest log is that of a node that is not to be elected",
             expected="a priority of 1 or more",
-            found=", ".join(sorted(promise.suggestion.node for promise in best)),
+            found=", ".join(sorted(promise.suggestion.node for promise in best)) or "an arbiter alone",
             consequence="there is no master until another node has an equally late log",
         )
+    if len(logs) < data_nodes:
+        for arbiter in filter(_is_arbiter, promises):
+            # The master that logged what the arbiter has acknowledged had it in its log first.
+            fit = [promise for promise in fit if arbiter.node_id == promise.suggestion.id or _reaches(promise, arbiter)]
+            if not fit:
+                raise DisconnectedError(
+                    "the arbiter has acknowledged a later commit than any log that was found has",
+                    expected=f"VLSN {arbiter.minor_ranking}",
+                    found=f"VLSN {best[0].minor_ranking}",
+                    consequence="there is no master until the node that has the commit is back",
+                )
     return max(fit, key=lambda promise: (promise.priority, promise.suggestion.host, promise.suggestion.port)).suggestion
+
+
+def _is_arbiter(promise: Promise) -> bool:
+    return (promise.suggestion.node, promise.suggestion.id) == (NO_NODE.node, NO_NODE.id)
+
+
+def _reaches(promise: Promise, arbiter: Promise) -> bool:
+    """Whether a log goes as far as the last commit that an arbiter has acknowledged."""
+    has_terms = _have_terms([promise, arbiter])
+    return _ranking(promise, has_terms) >= _ranking(arbiter, has_terms)
+
+
+def _have_terms(promises: list[Promise]) -> bool:
+    return all((promise.term or 0) > PRE_TERM for promise in promises)
+
+
+def _ranking(promise: Promise, has_terms: bool) -> tuple[int, int]:
+    major = promise.term if has_terms else promise.major_ranking
+    return major if major is not None else NULL_VLSN, promise.minor_ranking
 
 
 def _too_few(verb: str, size: int, found: int) -> DisconnectedError:
     return DisconnectedError(
         f"too few members {verb}",
-        expected=f"more than half of {plural(size, 'electable member')}",
+        expected=f"more than half of {plural(size, 'voting member')}",
         found=str(found),
         hint="start the others; where they are lost for good, jetool node run --lead --force leads without them",
     )

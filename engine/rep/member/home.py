@@ -22,7 +22,7 @@ from engine.log.marker import MARKER
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.group_state import GroupLook, NodeLook
 from engine.rep.client.hot_copy import choose
-from engine.rep.group import ELECTABLE, Membership, committed_members, form_group, may_form, read_membership
+from engine.rep.group import ELECTABLE, VOTERS, Membership, committed_members, form_group, may_form, read_membership
 from engine.rep.master.promises import NO_PROMISES, PromiseFile, Promises
 from engine.rep.member.config import JoinConfig
 from engine.rep.member.network_restore import NetworkRestore
@@ -101,9 +101,9 @@ class Home:
         return self._membership
 
     def voters(self) -> list[Address]:
-        """Addresses of the electable members, as currently recorded in the environment."""
+        """Addresses of the members that vote, as currently recorded in the environment."""
         members = read_membership(self.env.engine) if self.env is not None else None
-        return [(node.host or "", node.port) for node in members.electable] if members is not None else []
+        return [(node.host or "", node.port) for node in members.voters] if members is not None else []
 
     def own_record(self) -> tuple[Membership, GroupNode] | None:
         """The current group, and the record of this node in it; None if it is not an electable member."""
@@ -243,7 +243,7 @@ class Home:
         Raises:
             DisconnectedError: no majority follows the master, or not yet.
         """
-        voters = [node for node in found.nodes if node.member is not None and node.member.type == ELECTABLE]
+        voters = [node for node in found.nodes if node.member is not None and node.member.type in VOTERS]
         followers = [
             node.name
             for node in voters

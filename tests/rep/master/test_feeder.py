@@ -294,7 +294,7 @@ REFUSED = [
     ("n3", ELECTABLE, "conflicts with the socket", {}),
     ("n2", "SECONDARY", "Conflicting configuration", {}),
     ("a|b", EXTERNAL, "not fed", {}),
-    ("arb", "ARBITER", "feeds ELECTABLE, SECONDARY and EXTERNAL nodes: arb is ARBITER", {}),
+    ("mon", "MONITOR", "feeds ELECTABLE, SECONDARY, EXTERNAL and ARBITER nodes: mon is MONITOR", {}),
 ]
 
 

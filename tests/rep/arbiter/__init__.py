@@ -1,0 +1,1 @@
+"""Tests of arbiters: the masters that feed them, elections with them, and our own."""
