@@ -149,6 +149,9 @@ def test_options_that_do_not_go_together(tmp_path: Path) -> None:
         (("--join", "h:1", "--priority", "1"), "--priority has no meaning unless --node-type is electable"),
         (("--join", "h:1", "--master"), "--lead has no meaning unless --node-type is electable"),
         (("--join", "nobody"), "nobody"),
+        (("--node-type", "arbiter", "--lead"), "--lead has no meaning unless --node-type is electable"),
+        (("--join", "h:1", "--node-type", "arbiter", "--restore"), "--restore has no meaning for an arbiter"),
+        (("--join", "h:1", "--node-type", "arbiter", "--log-version", "17"), "--log-version has no meaning for an"),
     ):
         result = run(*words, *more)
         assert (result.code, said in result.err) == (2, True), result.err
@@ -248,6 +251,29 @@ def test_three_nodes_that_elect(tmp_path: Path, nodes: Processes) -> None:
     code, lines, err = three.stop()
     assert code == 0, err
     assert "master" not in [line["role"] for line in lines if line["rec"] == "event"]
+
+
+def test_an_arbiter(pair: tuple[list[str], list[Process]], tmp_path: Path, nodes: Processes) -> None:
+    """It takes the place of the node that is killed, also after it was killed itself; its directory is no node's."""
+    (one, two), running = pair
+    words = (tmp_path / "a1", "--node", "a1", "--listen", address(), "--join", f"{one},{two}")
+    arbiter = nodes.start(*words, "--node-type", "arbiter")
+    eventually(lambda: arbiter.events()[-1:] and arbiter.events()[-1]["role"], "replica", running=nodes.all)
+    eventually(lambda: set(states(one).values()), {"MASTER", "REPLICA"}, running=nodes.all)
+    master = next(name for name, state in states(one).items() if state == "MASTER")
+    left, lost = (one, running[1]) if master == "n1" else (two, running[0])
+    lost.kill()
+    written = run("node", "put", left, "k", "kept", "--db", "users", "--json")
+    assert written.code == 0, written.err
+    arbiter.kill()
+    again = nodes.start(*words, "--node-type", "arbiter")
+    eventually(lambda: again.events()[-1:] and again.events()[-1]["last_vlsn"], written.json()["vlsn"], running=[again])
+    eventually(lambda: states(left)["a1"], "REPLICA", running=[again])
+    code, lines, err = again.stop()
+    assert (code, lines[-1]["last_vlsn"]) == (0, written.json()["vlsn"]), err
+    refused = run("node", "run", *words, "--node-type", "electable")
+    assert (refused.code, "is that of an arbiter" in refused.err) == (3, True)
+    assert run("node", "run", tmp_path / "n1", *words[1:], "--node-type", "arbiter").code == 3
 
 
 def test_what_cannot_be_run(tmp_path: Path) -> None:

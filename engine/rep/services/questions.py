@@ -67,6 +67,7 @@ class NodeFacts(NamedTuple):
         feeders: number of replicas that the node feeds.
         members: the members in its own copy of the group database.
         log_version: version of its log.
+        knows_all: whether ``members`` has everyone; otherwise senders that are not in it are answered too.
     """
 
     group: str
@@ -81,6 +82,7 @@ class NodeFacts(NamedTuple):
     elected: MasterAnswer | None = None
     feeders: int = 0
     log_version: int = WRITTEN_VERSION
+    knows_all: bool = True
 
 
 class Questions:
@@ -182,7 +184,7 @@ def refusal(table: LineTable, asked: Envelope, facts: NodeFacts) -> ProtocolErro
     if asked.group != facts.group:
         return ProtocolErrorReply(problem=GROUP_MISMATCH, text=f"Group name mismatch; this group name: {facts.group}")
     ids = {node.id for node in facts.members.nodes if not node.removed} if facts.members is not None else set()
-    if ids and asked.sender not in (ids | {NO_CHECK, facts.node_id}):
+    if ids and facts.knows_all and asked.sender not in (ids | {NO_CHECK, facts.node_id}):
         return ProtocolErrorReply(problem=NOT_A_MEMBER, text=f"There is no member of id {asked.sender}")
     return None
 

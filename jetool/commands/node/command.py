@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from engine.db.config import EnvironmentConfig
+from engine.errors import RefusedError
 from engine.format.versions import JE_RELEASES, NEWEST_VERSION, WRITTEN_VERSION
 from engine.monitor.stat_capture import StatCapture, capture_until
 from engine.rep.acks import AckPolicy
-from engine.rep.client.handshake import ELECTABLE, SECONDARY
+from engine.rep.arbiter.arbiter_file import is_arbiters
+from engine.rep.arbiter.arbiter_node import ArbiterNode
+from engine.rep.client.handshake import ARBITER, ELECTABLE, SECONDARY
 from engine.rep.master.term import LeadConfig
 from engine.rep.member.config import JoinConfig
 from engine.rep.member.node import JoinedNode
@@ -20,7 +25,7 @@ from engine.rep.wire.feeder import NO_SYNC, SYNC, WRITE_NO_SYNC
 from engine.storage.disk import DiskStorage
 from engine.vlsn.syncup_decision import DEFAULT_ROLLBACK_LIMIT
 from jetool.commands.node.admin import node_transfer_master
-from jetool.commands.node.events import RoleChange, StoppedNode, report
+from jetool.commands.node.events import NodeLike, RoleChange, StoppedNode, report
 from jetool.commands.node.peers import Peers, node
 from jetool.commands.node.records import node_delete, node_get, node_put
 from jetool.frame import exits, params
@@ -34,6 +39,8 @@ __all__ = ["node", "node_delete", "node_get", "node_put", "node_run", "node_tran
 _SYNC: Final = {"sync": SYNC, "no-sync": NO_SYNC, "write-no-sync": WRITE_NO_SYNC}
 # Options that have a meaning only for a member that may become master.
 _OF_VOTERS: Final = ("leads", "priority", "policy", "replica_sync")
+# Options that have a meaning only for a node with a log.
+_OF_LOGS: Final = ("rollback_limit", "restore", "log_version", "stat_interval")
 
 
 def _check(_: Run, *, join: tuple[tuple[str, int], ...], **options: Any) -> None:
@@ -44,6 +51,9 @@ def _check(_: Run, *, join: tuple[tuple[str, int], ...], **options: Any) -> None
     voters = [name for name in _OF_VOTERS if options[name] not in (None, False)]
     if voters and _type_of(join, options["node_type"]) != ELECTABLE:
         raise click.UsageError(f"{texts[voters[0]]} has no meaning unless --node-type is {ELECTABLE.lower()}", ctx)
+    given = [name for name in _OF_LOGS if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    if given and _type_of(join, options["node_type"]) == ARBITER:
+        raise click.UsageError(f"{texts[given[0]]} has no meaning for an arbiter, which has no log", ctx)
 
 
 def _type_of(join: tuple[tuple[str, int], ...], given: str | None) -> str:
@@ -75,6 +85,10 @@ def _type_of(join: tuple[tuple[str, int], ...], given: str | None) -> str:
             "jetool node run /data/copy --node copy1 --listen db4:9010 --join fe1:9010,fe2:9010 --plain",
         ),
         (
+            "The arbiter of a group of two electable nodes",
+            "jetool node run /data/a1 --node a1 --listen db3:5001 --join db1:5001,db2:5001 --node-type arbiter --plain",
+        ),
+        (
             "A new group, which others may join",
             "jetool node run /data/m1 --node m1 --listen db1:5001 --group STORE --lead --plain",
         ),
@@ -104,9 +118,10 @@ def _type_of(join: tuple[tuple[str, int], ...], given: str | None) -> str:
     "node_type",
     cls=RenamedOption,
     old=("--type",),
-    type=click.Choice([SECONDARY.lower(), ELECTABLE.lower()]),
+    type=click.Choice([SECONDARY.lower(), ELECTABLE.lower(), ARBITER.lower()]),
     help="A secondary follows the master and has no vote; an electable node becomes a member, acknowledges, "
-    "votes, and with a --priority may become master.  [default: secondary; without --join electable]",
+    "votes, and with a --priority may become master; an arbiter becomes a member without a log, and votes.  "
+    "[default: secondary; without --join electable]",
 )
 @click.option("--group", "group_name", metavar="NAME", help="The group.  [default: from the environment or the nodes]")
 @click.option(
@@ -209,6 +224,8 @@ def node_run(
     DbGroupAdmin, which can also remove, delete and move members). With --lead on one node, that node creates the group
     if it does not exist yet.
 
+    An arbiter keeps no log, only the last commit that it acknowledged, as JE's arbiter does: jetool-replication(7).
+
     With --lead and without --join the node is a member of a new group, or of the group in its environment. A node
     that is alone in its group becomes master at once, and others join with its address; otherwise a majority has to
     elect it.
@@ -232,16 +249,39 @@ def node_run(
         environment=EnvironmentConfig(log_version=log_version),
         tls=tls_files(run),
     )
-    running = JoinedNode(DiskStorage(env), joining, network_of(run), run.listener)
-    _run_until_stopped(run, running, env, stat_interval)
+    _run_node(run, env, joining, stat_interval)
     return exits.DONE
 
 
-def _run_until_stopped(run: Run, running: JoinedNode, env: str, stat_interval: float | None) -> None:
-    """Run a node until SIGTERM; raises the error if it failed earlier."""
+def _run_node(run: Run, env: str, joining: JoinConfig, stat_interval: float | None) -> None:
+    storage = DiskStorage(env)
+    if joining.node_type == ARBITER:
+        _run_until_stopped(run, ArbiterNode(storage, joining, network_of(run)))
+        return
+    if is_arbiters(storage):
+        raise RefusedError(
+            "the directory is that of an arbiter",
+            file=env,
+            consequence="nothing was changed",
+            hint=f"give the node a directory of its own, or --node-type {ARBITER.lower()}",
+        )
+    running = JoinedNode(storage, joining, network_of(run), run.listener)
+
+    def capture(stopping: threading.Event) -> None:
+        if stat_interval is not None:
+            threading.Thread(target=_capture, args=(run, running, env, stopping, stat_interval), daemon=True).start()
+
+    _run_until_stopped(run, running, capture)
+
+
+def _run_until_stopped(run: Run, running: NodeLike, begin: Callable[[threading.Event], None] = lambda _: None) -> None:
+    """Run a node until SIGTERM; raises the error if it failed earlier.
+
+    Arguments:
+        begin: called first, with the event that ends the node.
+    """
     stopping = threading.Event()
-    if stat_interval is not None:
-        threading.Thread(target=_capture, args=(run, running, env, stopping, stat_interval), daemon=True).start()
+    begin(stopping)
     # SIGTERM is the normal end: the node closes its environment, and the exit code is 0.
     before = signal.signal(signal.SIGTERM, lambda *_: stopping.set())
     try:

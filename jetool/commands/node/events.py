@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple, Protocol
 
 from engine.errors import JetoolError
 from engine.fields import Row, Text, Time, Vlsn, record
-from engine.rep.member.node import JoinedNode
-from engine.rep.status import Role
+from engine.rep.status import NodeStatus, Role
 from jetool.frame.options import Run
 from jetool.output.shape import Style, to_text
 
@@ -22,7 +21,7 @@ class RoleChange(NamedTuple):
     node: Annotated[Text, "its name"]
     role: Annotated[Text, "master, replica, or unknown while it looks for the master"]
     master: Annotated[Text | None, "address of the master; null while it is not known"]
-    last_vlsn: Annotated[Vlsn | None, "the end of its part of the stream"]
+    last_vlsn: Annotated[Vlsn | None, "the end of its part of the stream; of an arbiter the last acknowledged commit"]
     problem: Annotated[Text | None, "why it has no master; null otherwise"]
 
 
@@ -31,10 +30,30 @@ class StoppedNode(NamedTuple):
     """The node was stopped."""
 
     node: Annotated[Text, "its name"]
-    last_vlsn: Annotated[Vlsn | None, "the end of its part of the stream"]
+    last_vlsn: Annotated[Vlsn | None, "the end of its part of the stream; of an arbiter the last acknowledged commit"]
 
 
 _POLL_S: Final = 0.2
+
+
+class NodeLike(Protocol):
+    """A member with a log, or an arbiter."""
+
+    role: Role
+    failure: Exception | None
+    problem: JetoolError | None
+
+    def start(self) -> None:
+        """Begin."""
+
+    def stop(self) -> None:
+        """End; the files are closed."""
+
+    def status(self) -> NodeStatus:
+        """Its state."""
+
+    def await_end(self, timeout_s: float) -> bool:
+        """Wait until it has failed; False after the timeout."""
 
 
 def event_line(rec: str, row: Row, style: Style) -> str:  # noqa: ARG001 - the signature of TextLine
@@ -48,7 +67,7 @@ def _why(problem: JetoolError) -> str:
     return f"{problem}; {problem.hint}" if problem.hint else str(problem)
 
 
-def report(run: Run, running: JoinedNode, stopping: threading.Event) -> None:
+def report(run: Run, running: NodeLike, stopping: threading.Event) -> None:
     """Print changes of the role, and of the reason for having no master, until the node ends."""
     said: tuple[Role, str, str | None] | None = None
     with run.out.stream(RoleChange, line=event_line) as events:
