@@ -122,8 +122,9 @@ def decode_state(data: bytes) -> ArbiterState | None:
     vlsn, dtvlsn, master_id, term = (*layout.unpack_from(data, _COMMIT_AT), NO_ID, None)[:4]
     if layout is _WITHOUT_MASTER:
         master_id, term = NO_ID, None
-    elif not has_terms:
-        term = None
+    else:
+        # JE 25.3 has no term for a commit of JE 18.3.
+        term = (term or PRE_TERM) if has_terms else None
     if vlsn < NULL_VLSN or dtvlsn < NULL_VLSN or not (term is None or PRE_TERM <= term <= LAST_TERM):
         raise _damage(f"VLSN {vlsn}, DTVLSN {dtvlsn}, term {term}")
     return ArbiterState(node_id, ArbiterCommit(vlsn, dtvlsn, master_id, term), has_terms)

@@ -287,7 +287,12 @@ class ArbiterNode:
         """Go through the handshake, and keep the id of this member."""
         config = self.config
         identity = NodeIdentity(
-            config.name, *config.listen, config.node_type, self._log_version, config.environment.cache_bytes
+            config.name,
+            *config.listen,
+            config.node_type,
+            self._log_version,
+            config.environment.cache_bytes,
+            self._file.state.node_id,
         )
         try:
             joined = join(

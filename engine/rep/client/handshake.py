@@ -70,6 +70,7 @@ class NodeIdentity(NamedTuple):
         node_type: ``EXTERNAL``, ``SECONDARY``, or ``ELECTABLE`` for a member that votes and acknowledges, ``ARBITER``.
         log_version: of its log; it decides the reported release, the accepted entries, and the offered protocol.
         cache_bytes: size of its cache.
+        id: of a member that knows it. A master of JE that has not confirmed the record of a member refuses it without.
     """
 
     name: str
@@ -78,6 +79,7 @@ class NodeIdentity(NamedTuple):
     node_type: str
     log_version: int = WRITTEN_VERSION
     cache_bytes: int = 0
+    id: int = NEW_NODE
 
 
 class FeederAgreement(NamedTuple):
@@ -151,7 +153,7 @@ def join(
     if joining is None:
         name = new_name()
         joining = NodeIdentity(name, name, _PORT, EXTERNAL)
-    pair = NameIdPair(joining.name, NEW_NODE)
+    pair = NameIdPair(joining.name, joining.id)
     offered = offered_protocol(joining.log_version)
     call = Call(network, address, FEEDER.service, timeout_s)
     try:
@@ -219,7 +221,7 @@ def _identity(group: str, joining: NodeIdentity, uuid: tuple[int, int]) -> NodeG
         group=group,
         uuid_high=uuid[0],
         uuid_low=uuid[1],
-        node=NameIdPair(joining.name, NEW_NODE),
+        node=NameIdPair(joining.name, joining.id),
         host=joining.host,
         port=joining.port,
         node_type=joining.node_type,

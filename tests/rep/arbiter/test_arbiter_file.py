@@ -59,6 +59,7 @@ def test_other_forms_of_je() -> None:
     assert decode_state(first) == ArbiterState(3, ArbiterCommit(29, 27, -1, None), has_terms=False)
     continued = placed((0, "00000002"), *((at, data[at:].hex()) for at, data in ((32, JE[3][0]),)))
     assert decode_state(continued) == ArbiterState(3, ArbiterCommit(30, 28, 1, None), has_terms=False)
+    assert decode_state(JE[3][0][:-8] + bytes(8)) == ArbiterState(3, ArbiterCommit(30, 28, 1, PRE_TERM), has_terms=True)
     assert [decode_state(data) for data in (b"", JE[0][0][:4])] == [None, None]
 
 

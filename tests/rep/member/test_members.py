@@ -209,6 +209,8 @@ def test_a_member_that_restarts_alone_says_its_id(nodes: Nodes) -> None:
     again = nodes.start(1)
     assert (again.role, mine == other) == (Role.UNKNOWN, False)
     assert again.facts().node_id == mine
-    said = ask(SocketNetwork(), nodes.places[1], ACCEPTOR, GROUP, Propose(proposal=new_proposal()), PATIENCE_S)
+    # Later than those of its own elections meanwhile.
+    proposal = new_proposal(new_proposal().time_ms + 60_000)
+    said = ask(SocketNetwork(), nodes.places[1], ACCEPTOR, GROUP, Propose(proposal=proposal), PATIENCE_S)
     assert said is not None
     assert (said[0], type(said[1])) == (Envelope("2.0", GROUP, mine), Promise)
