@@ -6,6 +6,7 @@ command line imports it.
 Modules:
 
 * ``acks``: acknowledgements
+* ``arbiter``: a member without a log, which votes and acknowledges
 * ``arbiter_acks``: the acknowledgements of an arbiter, as the master of its group sees them
 * ``changes``: the changes in a running group of JE, by transaction
 * ``client``: clients of real nodes of JE: inspecting groups, copying nodes
