@@ -68,3 +68,6 @@ values_at: Callable[[_Maps, list[int], list[int], list[int], int], list[bytes | 
     extension, "values_at", None
 )
 unpacked_offsets: Callable[[int, bytes], tuple[int, ...] | None] | None = getattr(extension, "unpacked_offsets", None)
+encode_lns: Callable[[Any, Any, tuple[Any, Any], tuple[Any, Any], tuple[bytes, bytes], int], int | None] | None = (
+    getattr(extension, "encode_lns", None)
+)

@@ -19,6 +19,7 @@ static PyMethodDef functions[] = {
     {"read_slots", read_slots, METH_VARARGS, NULL},
     {"entry_lines", entry_lines, METH_VARARGS, NULL},
     {"txn_rows", txn_rows, METH_VARARGS, NULL},
+    {"encode_lns", encode_lns, METH_VARARGS, NULL},
     {"values_at", values_at, METH_VARARGS, NULL},
     {"queue_slots", queue_slots, METH_VARARGS, NULL},
     {"unlike_slots", unlike_slots, METH_VARARGS, NULL},

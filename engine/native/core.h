@@ -25,8 +25,8 @@ Call queue_slots, tally_slots, unpacked_offsets;
 /* search.c */
 FastCall find, covering, ascends, live_slot;
 Call records_of;
-/* lines.c, txns.c */
-Call entry_lines, txn_rows;
+/* lines.c, txns.c, blocks.c */
+Call entry_lines, txn_rows, encode_lns;
 /* file_map.c */
 Call keep_at_most, most_bytes, kept_bytes;
 extern PyTypeObject file_map_type;

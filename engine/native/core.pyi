@@ -13,6 +13,8 @@ from collections.abc import Set
 from typing import Any, TypeVar, final
 
 _Record = TypeVar("_Record", bound=tuple[Any, ...])
+# What has the buffer protocol: bytes, arrays, and numpy's arrays.
+_Buffer = Any
 
 # Walks over headers. Twins: ``check_plain``, ``follow_links``, ``sift`` and ``pick_open`` of
 # ``engine.format.fast.loops``, which documents rules and results. On a log of 50 MB the first three take 0.05, 0.11 and
@@ -101,6 +103,33 @@ def txn_rows(
 
     Returns:
         None for a log version with other bodies.
+    """
+
+# Blocks of entries that a load writes.
+
+def encode_lns(
+    out: _Buffer,
+    previous: _Buffer,
+    keys: tuple[_Buffer, _Buffer],
+    values: tuple[_Buffer, _Buffer],
+    heads: tuple[bytes, bytes],
+    most_embedded: int,
+    /,
+) -> int | None:
+    """Write the LNs of many records one after the other; twin: ``LNBlock`` of ``engine.pipeline.load.blocks``.
+
+    The twin makes a matrix of equal entries and takes their checksums by a matrix product. This function takes a fifth
+    of its time.
+
+    Arguments:
+        out: where the entries go, from its beginning.
+        previous: for each entry the offset of the previous one. All arrays are of 64-bit numbers ("q").
+        keys, values: a column, as bytes and ends: string i goes from ends[i] to ends[i + 1].
+        heads: what precedes the length of the data in a body: of ordinary data, and of embedded data.
+        most_embedded: the longest data that is embedded.
+
+    Returns:
+        Bytes that were written; None if ``out`` is too short, an end is not in its column, or a number is out of range.
     """
 
 # Nodes. A list has exactly one element per slot, without the spare room of lists that grow.

@@ -43,4 +43,19 @@ static inline int64_t unpack(Fields *from)
     return (int64_t)(is_negative ? 0 - magnitude : magnitude);
 }
 
+/* Write the packed form of a value that is not negative; returns its length. Twin: bytecursor.pack. */
+static inline size_t pack(unsigned char *to, int64_t value)
+{
+    if (value <= ONE_BYTE) {
+        to[0] = (unsigned char)value;
+        return 1;
+    }
+    size_t length = 0;
+    for (uint64_t magnitude = (uint64_t)value - ONE_BYTE; magnitude; magnitude >>= 8) {
+        to[++length] = (unsigned char)magnitude;
+    }
+    to[0] = (unsigned char)(ONE_BYTE + length);
+    return 1 + length;
+}
+
 #endif

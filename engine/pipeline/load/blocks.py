@@ -36,6 +36,7 @@ from engine.format.fast.header import sealed
 from engine.format.fast.ln import encode_user_fields
 from engine.format.header import CHECKSUM_BYTES, HEADER, HEADER_BYTES, PREV_AT, SIZE_AT
 from engine.format.lsn import NULL_LSN
+from engine.native import encode_lns
 from engine.pipeline.load.plan import Target
 from engine.pipeline.load.runs import Binary
 from engine.tree.in_node import MAIN_LEVEL
@@ -84,7 +85,18 @@ class LNBlock:
         """
         ends = np.cumsum(sizes)
         out = np.empty(int(ends[-1]), np.uint8)
-        starts = ends - sizes
+        if encode_lns is not None:
+            heads = (self._before[0], self._before[EMBEDDED])
+            columns = (keys.data, keys.ends), (values.data, values.ends)
+            offsets = np.ascontiguousarray(previous, np.int64)
+            if encode_lns(out, offsets, *columns, heads, self._max_embedded) == len(out):
+                return out
+        return self._by_groups(out, keys, values, sizes, previous, ends - sizes)
+
+    def _by_groups(
+        self, out: Bytes, keys: Binary, values: Binary, sizes: Numbers, previous: Numbers, starts: Numbers
+    ) -> Bytes:
+        """Write entries into ``out``, those of equal lengths together; or return other bytes that hold them."""
         # Combine both lengths into one number: rows with the same number form one matrix.
         codes = keys.lengths << 32 | values.lengths
         if (codes == codes[0]).all():
@@ -171,29 +183,29 @@ class BINBlock:
     """
 
     def __init__(self, target: Target, keys: Binary, values: Binary, lsns: Numbers, sizes: Numbers) -> None:
-        self._target = target
+        self._target, self._fill = target, target.fill
         self._keys, self._values = keys, values
         self._lsns, self._sizes = lsns, sizes
         self._rows = self._uniform_slots()
 
     def __len__(self) -> int:
-        return -(-len(self._keys) // self._target.fill)
+        return -(-len(self._keys) // self._fill)
 
     def first_key(self, index: int) -> bytes:
         """The first key of a node."""
-        return self._keys.at(index * self._target.fill)
+        return self._keys.at(index * self._fill)
 
     def encode(self, index: int, node_id: int) -> bytes:
         """The body of a node."""
-        start = index * self._target.fill
-        stop = min(start + self._target.fill, len(self._keys))
-        lsns = self._lsns[start:stop]
+        start = index * self._fill
+        stop = min(start + self._fill, len(self._keys))
         base: int | None
         if self._rows is not None:
             # The first LSN has the lowest file: tasks write ascending, so it serves as the base of the compact form.
-            ident, prefix, base = self._keys.at(start), None, int(lsns[0] >> 32)
+            ident, prefix, base = self._keys.at(start), None, int(self._lsns[start]) >> 32
             slots = self._rows[start:stop].tobytes()
         else:
+            lsns = self._lsns[start:stop]
             keys = self._keys.column.slice(start, stop - start).to_pylist()
             ident, base = keys[0], compact_base(lsns.tolist())
             # The prefix of a single key would be the whole key.
@@ -209,7 +221,7 @@ class BINBlock:
         """The slots of all nodes, one a row; None if their widths differ or they cannot be written this way."""
         lengths, sizes = self._keys.lengths, self._sizes
         files, offsets = self._lsns >> 32, self._lsns & 0xFFFFFFFF
-        base = np.repeat(files[:: self._target.fill], self._target.fill)[: len(files)]
+        base = np.repeat(files[:: self._fill], self._fill)[: len(files)]
         if (
             self._target.prefixing
             or (lengths != lengths[0]).any()

@@ -119,6 +119,7 @@ class LogOutput:
         self.records += len(keys)
 
     def _write_bins(self, block: BINBlock) -> None:
+        references = []
         for index in range(len(block)):
             file = self._file
             assert file is not None
@@ -130,8 +131,9 @@ class LogOutput:
             lsn = file.number << 32 | file.offset
             key = block.first_key(index)
             # The driver builds the upper nodes from these references, without reading the BINs again.
-            self._index_file.write(REFERENCE.pack(lsn, len(key)) + key)
+            references.append(REFERENCE.pack(lsn, len(key)) + key)
             file.add_bin(body)
+        self._index_file.write(b"".join(references))
         self.bins += len(block)
 
     def _room_for(self, size: int) -> _File:

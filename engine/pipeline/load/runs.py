@@ -39,20 +39,20 @@ _WORD: Final = 8
 
 
 class Binary:
-    """A column of byte strings.
+    """A column of byte strings: value i is ``data[ends[i] : ends[i + 1]]``.
 
     Arguments:
         column: an Arrow array of type ``large_binary`` without nulls.
     """
 
-    __slots__ = ("_bytes", "_ends", "_lengths", "column")
+    __slots__ = ("_lengths", "column", "data", "ends")
 
     def __init__(self, column: Any) -> None:
         self.column = column
         _, offsets, data = column.buffers()
         # A slice shares the buffers of the whole column and begins at its own offset.
-        self._ends = np.frombuffer(offsets, np.int64, len(column) + 1, column.offset * 8)
-        self._bytes = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
+        self.ends = np.frombuffer(offsets, np.int64, len(column) + 1, column.offset * 8)
+        self.data = np.frombuffer(data, np.uint8) if data is not None and data.size else np.empty(0, np.uint8)
         self._lengths: Numbers | None = None
 
     def __len__(self) -> int:
@@ -63,12 +63,12 @@ class Binary:
         """Of the values."""
         # Computed on first use, since reading single values does not need the lengths.
         if self._lengths is None:
-            self._lengths = np.diff(self._ends)
+            self._lengths = np.diff(self.ends)
         return self._lengths
 
     def at(self, row: int) -> bytes:
         """One value."""
-        return self._bytes[self._ends[row] : self._ends[row + 1]].tobytes()
+        return self.data[self.ends[row] : self.ends[row + 1]].tobytes()
 
     def cut(self, start: int, stop: int) -> Binary:
         """Some of the rows, without copying."""
@@ -77,11 +77,11 @@ class Binary:
     def matrix(self, rows: Numbers) -> npt.NDArray[np.uint8]:
         """Values of equal length as a matrix, one a row."""
         length = int(self.lengths[rows[0]])
-        starts = self._ends[rows]
+        starts = self.ends[rows]
         # Adjacent rows are a view; only scattered rows are copied.
         if int(starts[-1]) - int(starts[0]) == length * (len(rows) - 1) and (np.diff(starts) == length).all():
             first = int(starts[0])
-            return self._bytes[first : first + length * len(rows)].reshape(len(rows), length)
+            return self.data[first : first + length * len(rows)].reshape(len(rows), length)
         if not length:
             return np.empty((len(rows), 0), np.uint8)
         return self._windows(f"V{length}")[starts].view(np.uint8).reshape(len(rows), length)
@@ -93,7 +93,7 @@ class Binary:
         """
         left = np.clip(self.lengths - skip, 0, _WORD)
         least = int(left.min()) if len(self) else _WORD
-        starts, ends = self._ends[:-1] + skip, self._ends[1:]
+        starts, ends = self.ends[:-1] + skip, self.ends[1:]
         if least == _WORD:
             return self._windows(">u8")[starts].astype(np.uint64) if len(self) else np.empty(0, np.uint64)
         if int(self.lengths.min()) >= _WORD:
@@ -103,15 +103,15 @@ class Binary:
             return np.where(left > 0, found << ((_WORD - left) * 8 % (_WORD * 8)).astype(np.uint64), np.uint64(0))
         columns = np.arange(_WORD)
         # Indices past the last value must still be valid: what they read is masked out.
-        at = np.minimum(starts[:, None] + columns, max(len(self._bytes) - 1, 0))
+        at = np.minimum(starts[:, None] + columns, max(len(self.data) - 1, 0))
         known = columns < left[:, None]
-        parts = np.where(known, self._bytes[at] if len(self._bytes) else 0, 0).astype(np.uint8)
+        parts = np.where(known, self.data[at] if len(self.data) else 0, 0).astype(np.uint8)
         return np.ascontiguousarray(parts).view(">u8").reshape(-1).astype(np.uint64)
 
     def _windows(self, kind: str) -> npt.NDArray[Any]:
         """The bytes viewed as overlapping elements of a type, one starting at every byte."""
         width = np.dtype(kind).itemsize
-        return np.ndarray((max(len(self._bytes) - width + 1, 0),), kind, self._bytes, 0, (1,))
+        return np.ndarray((max(len(self.data) - width + 1, 0),), kind, self.data, 0, (1,))
 
 
 def order_of(keys: Binary, ranks: Numbers) -> Numbers:
