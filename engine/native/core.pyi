@@ -210,8 +210,9 @@ def records_of(
 #   as for a page that the disk cannot read; the ``pread`` that follows reports the error.
 # * Reading a page from disk blocks with the interpreter's lock held. So the first read of a chunk of 64 KiB returns
 #   None: ``pread`` waits without the lock and leaves the chunk in the page cache.
-# * Pages that were read count as memory of the process. Chunks are counted over all maps. If they exceed the limit of
-#   ``keep_at_most`` (initially 0), all maps release their pages, which stay in the system's page cache.
+# * Pages that were read count as memory of the process. Chunks are counted over all maps. At the limit of
+#   ``keep_at_most`` (initially 0) a read of another chunk returns None. After many of these, four for each chunk of the
+#   limit, all maps release their pages, which stay in the system's page cache.
 
 @final
 class FileMap:

@@ -7,8 +7,9 @@
  *   jumps back, and read() returns None. A SIGBUS outside the maps goes to the previous handler.
  * - A page that is not in memory is read while the interpreter's lock is held. So the first read of a chunk is refused
  *   (None): the caller's pread brings it into the page cache, without the lock, and later reads find it there.
- * - Pages that were touched count as memory of the process. Chunks are counted over all maps; if there are too many,
- *   all maps release their pages, which stay in the page cache.
+ * - Pages that were touched count as memory of the process. Chunks are counted over all maps. At the limit a new chunk
+ *   is refused, so that random reads of a log beyond the limit keep the chunks that they have. After many refusals other
+ *   chunks are in use: all maps release their pages, which stay in the page cache.
  */
 #include "core.h"
 #include <setjmp.h>
@@ -19,6 +20,8 @@
 
 /* The size that Linux maps around a requested page in one page fault. */
 #define CHUNK_BITS 16
+/* Refusals at the limit before all pages are released, for each chunk of the limit. */
+#define PATIENCE 4
 
 typedef struct FileMap {
     PyObject_HEAD
@@ -30,7 +33,7 @@ typedef struct FileMap {
 } FileMap;
 
 static FileMap *first_map;
-static size_t seen_chunks, most_chunks;
+static size_t seen_chunks, most_chunks, refusals;
 
 static __thread sigjmp_buf *volatile guard;
 static struct sigaction outer;
@@ -87,16 +90,19 @@ static void let_go_of_pages(void)
         madvise(map->base, map->size, MADV_DONTNEED);
         memset(map->seen, 0, map->chunks);
     }
-    seen_chunks = 0;
+    seen_chunks = refusals = 0;
 }
 
-/* Whether a chunk was read before; marks it as read. */
+/* Whether a chunk was read before; marks it as read if there is room for it. */
 static int was_seen(FileMap *map, size_t chunk)
 {
     if (map->seen[chunk]) {
         return 1;
     }
     if (seen_chunks >= most_chunks) {
+        if (refusals++ < PATIENCE * most_chunks) {
+            return 0;
+        }
         let_go_of_pages();
     }
     map->seen[chunk] = 1;

@@ -112,8 +112,23 @@ def test_memory_is_bounded(mapped: core.FileMap) -> None:
     for chunk in range(0, len(_CONTENT), _CHUNK):
         assert mapped.read(chunk, 1) is None
         assert core.kept_bytes() <= 4 * _CHUNK
-    # The last ones are still held.
-    assert mapped.read(len(_CONTENT) - 1, 1) == _CONTENT[-1:]
+    # The first ones are still held, for a read of another chunk is refused.
+    assert mapped.read(4 * _CHUNK - 1, 1) == _CONTENT[4 * _CHUNK - 1 : 4 * _CHUNK]
+    assert mapped.read(4 * _CHUNK, 1) is None
+
+
+def test_after_many_refusals_other_chunks_are_held(mapped: core.FileMap) -> None:
+    core.keep_at_most(4 * _CHUNK)
+    for chunk in range(4):
+        assert mapped.read(chunk * _CHUNK, 1) is None
+    tries = 0
+    while mapped.read(7 * _CHUNK, 1) is None:
+        tries += 1
+        assert core.kept_bytes() <= 4 * _CHUNK
+        assert tries < 100
+    assert tries > 4
+    assert core.kept_bytes() == _CHUNK
+    assert mapped.read(0, 1) is None
 
 
 def test_a_closed_map_answers_nothing(mapped: core.FileMap) -> None:
