@@ -26,7 +26,7 @@ from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
 from engine.log.files import LogFiles, log_file_name
 from engine.log.scan import scan_file
-from engine.log.tail import find_end, find_last_checkpoint
+from engine.log.tail import LastCheckpoint, find_end, find_last_checkpoint
 from engine.storage.base import Storage
 from engine.tree.context import TreeContext
 from engine.tree.keys import comparator_name
@@ -62,14 +62,18 @@ RULES: Final = (PRE_UPGRADE, DISK_FULL, CLASSES)
 _MOST_CLASSES: Final = 8
 
 
-def notes_for_je(storage: Storage, files: LogFiles) -> Iterator[Finding]:
-    """The notes, at most one of each kind."""
+def notes_for_je(storage: Storage, files: LogFiles, known: LastCheckpoint | None = None) -> Iterator[Finding]:
+    """The notes, at most one of each kind.
+
+    Arguments:
+        known: the last checkpoint, if the caller has found it: a log without one is walked to its beginning.
+    """
     if not files.files:
         return
     found = files._replace(marker=None)
     with closing(LogAccess(storage, found.files)) as access:
         try:
-            last = find_last_checkpoint(access, find_end(storage, found))
+            last = known or find_last_checkpoint(access, find_end(storage, found))
             record = access.read(last.ckpt_end_lsn).record() if last.ckpt_end_lsn != NULL_LSN else None
             end = record if isinstance(record, CkptEnd) else None
             databases = _databases(access, last.root_lsn if end is None else end.root_lsn)

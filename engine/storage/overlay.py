@@ -3,15 +3,21 @@
 A ``WrappedStorage`` passes all operations to the storage below, and subclasses override the operations that concern
 them. Fault rules, counted stops, crash images and saved bytes are such storages.
 
-An ``OverlayStorage`` is a writable view of a storage that is never written: changes stay in memory. Reads see the
+An ``OverlayStorage`` is a writable view of a storage that is never written: changes stay in this process. Reads see the
 changes; the storage below is not changed, not even by a lock file. Changed files are kept in blocks of 4096 bytes, so
-memory grows with the changes, not with the size of the files. A dry run is the real run on an overlay.
+room grows with the changes, not with the size of the files. The latest blocks are in memory; if there are many, earlier
+ones move to a nameless file of the temporary directory. A dry run is the real run on an overlay.
 """
 
 from __future__ import annotations
 
+import os
+import threading
+from typing import Final
+
 from engine.errors import NotFoundError
 from engine.storage.base import Lock, ReadFile, Stat, Storage, WriteFile
+from engine.storage.scratch import nameless_file
 
 
 class WrappedStorage:
@@ -96,8 +102,9 @@ class WrappedFile:
         self._file.close()
 
 
-BLOCK = 4096
-_ZEROS = bytes(BLOCK)
+BLOCK: Final = 4096
+_ZEROS: Final = bytes(BLOCK)
+_MOST_IN_MEMORY_BYTES: Final = 16 << 20
 
 
 class OverlayStorage:
@@ -105,12 +112,14 @@ class OverlayStorage:
 
     Arguments:
         base: the storage below.
+        most_bytes: bytes of changes that are kept in memory.
     """
 
-    __slots__ = ("_base", "_directories", "_files", "_gone")
+    __slots__ = ("_base", "_blocks", "_directories", "_files", "_gone")
 
-    def __init__(self, base: Storage) -> None:
+    def __init__(self, base: Storage, most_bytes: int = _MOST_IN_MEMORY_BYTES) -> None:
         self._base = base
+        self._blocks = _Blocks(most_bytes // BLOCK)
         self._files: dict[str, _Content] = {}
         self._gone: set[str] = set()
         self._directories: set[str] = set()
@@ -121,7 +130,7 @@ class OverlayStorage:
         return self._base.root
 
     def changed(self) -> dict[str, int]:
-        """Bytes kept in memory for each file that was opened for writing and changed."""
+        """Bytes of changed blocks of each file that was opened for writing and changed."""
         return {path: content.kept() for path, content in self._files.items() if content.kept()}
 
     def names(self, path: str = "") -> list[str]:
@@ -154,13 +163,13 @@ class OverlayStorage:
         return _LookingThrough(path, self._base.open(path), self._files)
 
     def open_rw(self, path: str, *, create: bool = False) -> WriteFile:
-        """Open a file for reading and writing; written data stays in memory."""
+        """Open a file for reading and writing; written data stays in the overlay."""
         content = self._files.get(path)
         if content is None:
             exists = path not in self._gone and self._base.stat(path) is not None
             if not exists and not create:
                 raise self._absent(path)
-            content = _Content(self._base.open(path) if exists else None)
+            content = _Content(self._base.open(path) if exists else None, self._blocks)
             self._files[path] = content
         return _OverlayFile(path, content)
 
@@ -205,20 +214,104 @@ class OverlayStorage:
         return NotFoundError(f"cannot open {name}: no such file or directory", file=name)
 
 
+class _Blocks:
+    """Changed blocks by number: the latest ones in memory, earlier ones in a file that is made when it is needed.
+
+    Bytes of the file are never changed, so that a forked process can read the blocks that it knows. Such a process, or
+    one without room in the temporary directory, keeps further blocks in memory.
+
+    Arguments:
+        most: number of blocks in memory.
+
+    Attributes:
+        dropped: numbers of blocks that are no longer read.
+    """
+
+    __slots__ = ("_handle", "_latest", "_lock", "_most", "_next", "_owner", "_places", "_size", "dropped")
+
+    def __init__(self, most: int) -> None:
+        self._most = max(most, 1)
+        # Ordered by the time of the last change.
+        self._latest: dict[int, bytes] = {}
+        self._places: dict[int, int] = {}
+        # A bare descriptor: the collector may end a file object before this one.
+        self._handle = -1
+        self._size = self._next = 0
+        self._owner = os.getpid()
+        self._lock = threading.Lock()
+        self.dropped: list[int] = []
+
+    def __del__(self) -> None:
+        if self._handle >= 0:
+            os.close(self._handle)
+
+    def new(self, block: bytes) -> int:
+        """Keep a block; returns its number."""
+        with self._lock:
+            self._next += 1
+            number = self._next
+        self.put(number, block)
+        return number
+
+    def get(self, number: int) -> bytes:
+        """A block."""
+        with self._lock:
+            block = self._latest.get(number)
+            if block is None:
+                block = os.pread(self._handle, BLOCK, self._places[number])
+            return block
+
+    def put(self, number: int, block: bytes) -> None:
+        """Change a block."""
+        with self._lock:
+            self._forget(number)
+            while self.dropped:
+                self._forget(self.dropped.pop())
+            self._latest[number] = block
+            while len(self._latest) > self._most and os.getpid() == self._owner:
+                if not self._move(next(iter(self._latest))):
+                    self._most *= 2
+
+    def _forget(self, number: int) -> None:
+        self._latest.pop(number, None)
+        self._places.pop(number, None)
+
+    def _move(self, number: int) -> bool:
+        """Move a block from memory to the file; False if that has no room."""
+        try:
+            if self._handle < 0:
+                with nameless_file() as file:
+                    self._handle = os.dup(file.fileno())
+            if os.pwrite(self._handle, self._latest[number], self._size) != BLOCK:
+                return False
+        except OSError:
+            return False
+        self._places[number] = self._size
+        self._size += BLOCK
+        del self._latest[number]
+        return True
+
+
 class _Content:
     """The content of one file: written blocks, and the file below for the others."""
 
-    __slots__ = ("_base", "_base_length", "_blocks", "length")
+    __slots__ = ("_base", "_base_length", "_blocks", "_changed", "length")
 
-    def __init__(self, base: ReadFile | None) -> None:
+    def __init__(self, base: ReadFile | None, blocks: _Blocks) -> None:
         self._base = base
         self._base_length = base.size() if base is not None else 0
-        self._blocks: dict[int, bytes] = {}
+        self._blocks = blocks
+        # By the position of a changed block, in blocks, its number in the overlay.
+        self._changed: dict[int, int] = {}
         self.length = self._base_length
 
     def kept(self) -> int:
-        """Bytes kept in memory."""
-        return len(self._blocks) * BLOCK
+        """Bytes of changed blocks."""
+        return len(self._changed) * BLOCK
+
+    def __del__(self) -> None:
+        # Without the lock, since the collector may run while it is held.
+        self._blocks.dropped.extend(self._changed.values())
 
     def read(self, offset: int, length: int) -> bytes:
         end = min(offset + length, self.length)
@@ -240,27 +333,34 @@ class _Content:
             part = data[at - offset : at - offset + stop - start]
             # A part of a block is changed, so the rest of it must be there.
             block = self._block(number)
-            self._blocks[number] = block[:start] + part + block[stop:]
+            self._put(number, block[:start] + part + block[stop:])
             at += stop - start
         self.length = max(self.length, end)
 
     def truncate(self, length: int) -> None:
         """Cut or extend the file; bytes after a cut read as zero if the file grows again."""
         if length < self.length:
-            for number in [n for n in self._blocks if n * BLOCK >= length]:
-                del self._blocks[number]
+            for number in [n for n in self._changed if n * BLOCK >= length]:
+                self._blocks.dropped.append(self._changed.pop(number))
             number, start = divmod(length, BLOCK)
             if start:
-                self._blocks[number] = self._block(number)[:start] + bytes(BLOCK - start)
+                self._put(number, self._block(number)[:start] + bytes(BLOCK - start))
             # Bytes below that were cut off must read as zero if the file grows again.
             self._base_length = min(self._base_length, length)
         self.length = length
 
+    def _put(self, number: int, block: bytes) -> None:
+        known = self._changed.get(number)
+        if known is None:
+            self._changed[number] = self._blocks.new(block)
+        else:
+            self._blocks.put(known, block)
+
     def _block(self, number: int) -> bytes:
         """A whole block; bytes after the end of the file are zero."""
-        block = self._blocks.get(number)
-        if block is not None:
-            return block
+        known = self._changed.get(number)
+        if known is not None:
+            return self._blocks.get(known)
         left = self._base_length - number * BLOCK
         if self._base is None or left <= 0:
             return _ZEROS

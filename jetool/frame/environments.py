@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from engine.db.config import EnvironmentConfig
     from engine.db.database import Database
     from engine.db.environment import Environment
-    from engine.log.tail import Tail
+    from engine.log.tail import LastCheckpoint, Tail
     from engine.rescue.points import Point
     from engine.storage.saved_bytes import SavingStorage
     from engine.storage.sidecar import DirectoryBeside
@@ -204,11 +204,11 @@ def _noted(run: Run, path: str, env: Environment) -> Environment:
     return env
 
 
-def say_notes_for_je(run: Run, storage: Storage, files: LogFiles) -> None:
-    """Print notes about what JE needs in addition to a sound log, or would refuse."""
+def say_notes_for_je(run: Run, storage: Storage, files: LogFiles, known: LastCheckpoint | None = None) -> None:
+    """Print notes about what JE needs in addition to a sound log, or would refuse; see ``notes_for_je``."""
     from engine.rescue.je_notes import notes_for_je
 
-    for note in notes_for_je(storage, files):
+    for note in notes_for_je(storage, files, known):
         run.messages.notice(note.message, file=storage.root, consequence=note.consequence, hint=note.remedy)
 
 

@@ -13,6 +13,7 @@ from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.inspect.survey import survey
 from engine.inspect.vlsn_map import vlsn_ends
 from engine.log.files import list_log_files, log_file_name
+from engine.log.tail import LastCheckpoint
 from engine.rescue.repair import recovery
 from engine.rescue.repair.recovery import RecoveryRun, RepairOptions, plan_recovery
 from engine.rescue.repair.settlement import as_before
@@ -133,7 +134,9 @@ def recover(
     if run.dry_run:
         from jetool.frame.environments import say_notes_for_je
 
-        say_notes_for_je(run, seen, list_log_files(seen))
+        begun = done.result
+        last = LastCheckpoint(begun.ckpt_end_lsn, begun.partial_ckpt_start, begun.root_lsn)
+        say_notes_for_je(run, seen, list_log_files(seen), last)
     _warn_of_loss(run, env, done)
     return code
 
