@@ -14,7 +14,7 @@ import pytest
 
 from engine import Environment, EnvironmentConfig
 from engine.errors import DamageError, JobError
-from engine.pipeline.fleet.backends import LocalFleet
+from engine.pipeline.fleet.backends import SMALL_FLEET_BYTES, LocalFleet, starts_spark
 from engine.pipeline.job_run import Tally
 from engine.pipeline.session import Session
 from tests.support import harness
@@ -179,3 +179,22 @@ def test_results_come_in_the_order_of_the_tasks(forks: bool) -> None:
 def test_a_process_that_is_killed_is_an_error() -> None:
     with pytest.raises(JobError, match="a process of the job was killed; no environment was changed"):
         LocalFleet(2, forks=True).results(dies, range(4), "work", Heard())
+
+
+@pytest.mark.parametrize(
+    ("master", "size", "shuffles", "expected"),
+    [
+        ("", SMALL_FLEET_BYTES - 1, True, False),
+        ("", SMALL_FLEET_BYTES, True, True),
+        ("", 1 << 50, False, False),
+        ("spark.master local[8]", 1 << 50, False, False),
+        ("spark.master spark://host:7077", SMALL_FLEET_BYTES, False, True),
+        ("spark.master spark://host:7077", SMALL_FLEET_BYTES - 1, False, False),
+        ("spark.master=yarn", SMALL_FLEET_BYTES, False, True),
+    ],
+)
+def test_large_jobs_start_spark_where_it_helps(
+    tmp_path: Path, master: str, size: int, shuffles: bool, expected: bool
+) -> None:
+    (tmp_path / "spark-defaults.conf").write_text(f"{master}\n")
+    assert starts_spark(size, shuffles=shuffles, environment={"SPARK_CONF_DIR": str(tmp_path)}) is expected

@@ -60,7 +60,7 @@ def report(
         require_parquet()
     chosen = choose(run, paths, inventory)
     with page_file(run, html) as target:
-        with backend(run, chosen, engine) as tasks:
+        with backend(run, chosen, engine, shuffles=True) as tasks:
             profiles = worst_first(report_fleet(tasks, chosen, run.listener))
         if target is not None:
             write_page(target, profiles)

@@ -89,7 +89,7 @@ def salvage(
     if kind == FORMS[0]:
         require_parquet("take another format: --as json")
     chosen = choose(run, paths, inventory)
-    with backend(run, chosen, engine, quick=False) as tasks:
+    with backend(run, chosen, engine, quick=False, shuffles=True) as tasks:
         done = salvage_fleet(tasks, chosen, to, kind, run.listener, decode)
     sources = []
     for one in done.health:

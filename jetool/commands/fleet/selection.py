@@ -32,8 +32,8 @@ def environments(function: Callable[P, int]) -> Callable[P, int]:
         type=click.Choice(("auto", "spark", "local")),
         default="auto",
         show_default=True,
-        help="Who reads the logs: Spark, or processes of this machine; auto means local for less than 1 GiB of log, "
-        "and where PySpark is not installed. The output is the same.",
+        help="Who reads the logs: Spark, or processes of this machine; auto means Spark for 1 GiB of log and more, by "
+        "verify and compare only on a cluster, and local where PySpark is not installed. The output is the same.",
     )(function)
     text = "File that names environments: a path or glob, or a JSON object with env, name and group, on each line."
     function = click.option("--inventory", type=click.Path(), metavar="FILE", help=text)(function)
@@ -70,13 +70,14 @@ def choose(run: Run, paths: tuple[str, ...], inventory: str | None) -> list[Envi
 
 @contextmanager
 def backend(
-    run: Run, fleet: Sequence[EnvironmentListing], engine: str, *, quick: bool = True
+    run: Run, fleet: Sequence[EnvironmentListing], engine: str, *, quick: bool = True, shuffles: bool = False
 ) -> Iterator[FleetBackend]:
     """Where the tasks run: Spark, which is started and stopped, or processes of this machine.
 
     Arguments:
         engine: the value of ``--engine``.
         quick: the job on Spark is small, so prefer a fast start to fast execution.
+        shuffles: the job has a shuffle on Spark.
 
     Raises:
         UsageError: ``--engine local`` with options of Spark. JetoolError: Spark does not start.
@@ -85,15 +86,15 @@ def backend(
     from jetool.frame.spark_session import session
 
     size = log_bytes(fleet)
-    if _is_local(run, engine, size):
+    if _is_local(run, engine, size, shuffles=shuffles):
         yield LocalFleet(run.jobs, forks=pays_to_fork(size))
         return
     with session(run, quick=quick) as spark:
         yield SparkFleet(spark)
 
 
-def _is_local(run: Run, engine: str, size: int) -> bool:
-    from engine.pipeline.fleet.backends import SMALL_FLEET_BYTES
+def _is_local(run: Run, engine: str, size: int, *, shuffles: bool) -> bool:
+    from engine.pipeline.fleet.backends import starts_spark
     from engine.pipeline.python_side import has
 
     # Options of Spark imply that the user wants Spark.
@@ -104,4 +105,4 @@ def _is_local(run: Run, engine: str, size: int) -> bool:
         )
     if engine != "auto" or of_spark:
         return engine == "local"
-    return size < SMALL_FLEET_BYTES or not has("pyspark")
+    return not has("pyspark") or not starts_spark(size, shuffles=shuffles)
