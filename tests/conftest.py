@@ -86,9 +86,9 @@ def _refusing(method: Callable[..., Any], kept: Path) -> Callable[..., Any]:
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """A drill is run where all tests are: in ``.ci/run``, or with JETOOL_DRILLS=1."""
-    if item.get_closest_marker("drill"):
-        tools.needs(f"{tools.DRILLS}=1")
+    """An exhaustive test runs in ``.ci/run``, or with JETOOL_EXHAUSTIVE=1."""
+    if item.get_closest_marker("exhaustive"):
+        tools.needs(f"{tools.EXHAUSTIVE}=1")
 
 
 @pytest.hookimpl(wrapper=True)

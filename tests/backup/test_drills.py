@@ -18,7 +18,7 @@ from jetool.frame import exits
 from tests.backup.environments import problems_of
 from tests.support.harness import run
 
-pytestmark = pytest.mark.drill
+pytestmark = pytest.mark.exhaustive
 
 # Numbers in one database, each a transaction; what is there is always 0..n without a gap.
 _WRITER = """

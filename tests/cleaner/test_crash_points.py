@@ -9,7 +9,7 @@ import pytest
 from tests.cleaner.crash_points import CleaningRun, busy, updates
 from tests.cleaner.workload import CleaningWorkload
 
-pytestmark = pytest.mark.drill
+pytestmark = pytest.mark.exhaustive
 
 
 def test_crash_points_of_a_busy_cleaner() -> None:

@@ -90,7 +90,7 @@ def test_names_are_checked_before_the_first_byte(env: Path, words: tuple[str, ..
     assert _bytes(env) == files
 
 
-@pytest.mark.drill
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("words", [("remove", "orders"), ("rename", "orders", "sales"), ("truncate", "orders")])
 def test_a_kill_leaves_the_old_or_the_new_state(env: Path, tmp_path: Path, words: tuple[str, ...]) -> None:
     """The state of a repair that is not finished is the old one after its undo."""

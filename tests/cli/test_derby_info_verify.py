@@ -330,7 +330,7 @@ def test_readers_never_write(title: str | None, tmp_path: Path) -> None:
     assert state_of(database) == before
 
 
-@pytest.mark.drill
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", range(28))
 def test_every_damage_has_valid_output(case: int, tmp_path: Path) -> None:
     database = extract(FIVE, tmp_path)

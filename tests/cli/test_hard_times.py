@@ -56,7 +56,7 @@ class SmallDisk:
         return self._write(handle, data[:fits], offset)
 
 
-@pytest.mark.drill
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("room", [0, 100, 70_000, 1_000_000])
 def test_a_full_disk_stops_a_load(env: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
     dump = write_dump(tmp_path / "a.dump", 20_000)
@@ -107,7 +107,7 @@ def large_dump(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_dump(tmp_path_factory.mktemp("dump") / "large.dump", 400_000)
 
 
-@pytest.mark.drill
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("after", [0.0, 0.2])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
 def test_a_signal_in_a_load(env: Path, large_dump: Path, number: signal.Signals, after: float) -> None:

@@ -108,7 +108,7 @@ def called(words: tuple[str, ...], env: Path) -> list[str | Path]:
     return [*words[0].split(), env, *words[1:]]
 
 
-@pytest.mark.drill
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("terminal", [False, True], ids=["pipe", "terminal"])
 def test_what_looks_at_an_environment(home: Path, damaged: Path, form: str, terminal: bool) -> None:

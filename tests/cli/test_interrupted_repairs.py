@@ -200,7 +200,7 @@ def test_an_undo_is_done_once(name: str, tmp_path: Path) -> None:
     assert work.files() == work.original
 
 
-@pytest.mark.drill
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", CASES)
 def test_killed_at_some_calls(name: str, tmp_path: Path) -> None:
     assert check_points(name, tmp_path, 11) > 2

@@ -196,7 +196,7 @@ def check_points(name: str, tmp_path: Path, stride: int) -> int:
     raise AssertionError
 
 
-@pytest.mark.drill
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", CASES)
 def test_killed_at_some_calls(name: str, tmp_path: Path) -> None:
     # A command that only reads makes no such call.

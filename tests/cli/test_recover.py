@@ -249,7 +249,7 @@ def flipped(environment: str, tmp_path: Path, types: tuple[str, ...], back: int)
     return env, entry["lsn"]
 
 
-@pytest.mark.drill
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("release", ["3.3.98", "7.3.8", "7.5.11", "18.3.20", "25.3.17"])
 def test_records_outside_transactions_after_damage(release: str, tmp_path: Path) -> None:
     """JE cuts them off in silence; whoever recovers or reads is told of each one."""

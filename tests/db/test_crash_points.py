@@ -17,7 +17,7 @@ from tests.db.crash_points import CrashRun, SectorRun, busy, check_image, later,
 from tests.support.damage.sectors import sector_image
 from tests.support.environments.workload import Workload, open_env
 
-pytestmark = pytest.mark.drill
+pytestmark = pytest.mark.exhaustive
 
 
 @pytest.mark.parametrize("make", [plain, busy, later])

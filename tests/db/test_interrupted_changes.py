@@ -29,7 +29,7 @@ from engine.verify.environment import verify_environment
 from engine.verify.report import NOTE
 from tests.support.samples import part
 
-pytestmark = pytest.mark.drill
+pytestmark = pytest.mark.exhaustive
 
 Content = dict[str, list[tuple[bytes, bytes]]]
 Change = Callable[[Environment, Database], object]

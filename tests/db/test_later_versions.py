@@ -128,7 +128,7 @@ def expected(state: dict[str, Any], version: int) -> dict[str, Any]:
     return {name: {key: (data, 0) for key, (data, _) in records.items()} for name, records in state.items()}
 
 
-@pytest.mark.drill
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("version", "seed", "settings"), [(19, 1, {}), (22, 2, {}), (26, 3, {}), (26, 4, {"cache_bytes": TINY_CACHE})]
 )

@@ -11,7 +11,7 @@ from tests.support.environments.busy import BusyWorkload, open_busy
 from tests.support.environments.workload import TINY_CACHE, Workload, open_env
 from tests.support.logs.cuts import Cuts, check
 
-pytestmark = pytest.mark.drill
+pytestmark = pytest.mark.exhaustive
 
 
 def make_cuts(seed: int, steps: int) -> Cuts:

@@ -19,7 +19,7 @@ from tests.derby.derby_compare import assert_as_derby, log_part, logged_content
 from tests.derby.derby_fixtures import NAMES, cut_of, json_of, storage_of
 from tests.support.damage.stopping_storage import StoppingStorage
 
-pytestmark = pytest.mark.drill
+pytestmark = pytest.mark.exhaustive
 
 CRASHED = NAMES[1:]
 

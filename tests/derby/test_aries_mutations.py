@@ -24,7 +24,7 @@ from engine.events import SILENT
 from engine.storage.memory import MemoryStorage
 from tests.derby.derby_fixtures import files_of, storage_of
 
-pytestmark = pytest.mark.drill
+pytestmark = pytest.mark.exhaustive
 
 FIVE = "crash-five-transactions"
 SECTOR = 512

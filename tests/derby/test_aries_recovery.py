@@ -111,7 +111,7 @@ def test_checkpoint_record_equals_derbys(name: str) -> None:
     assert entries == expected
 
 
-@pytest.mark.drill
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "number"), names_of_cuts())
 def test_cuts_recover_as_derby_does(name: str, number: int) -> None:
     cuts = json_of(name, "cuts.json")["cuts"]
@@ -468,7 +468,7 @@ def test_undo_part_is_the_documented_one() -> None:
     assert log_part(storage, part) == "0dc8c270068e909b3335d641ce603febdcc9aa7bf83465640c237a8d9ea64daf"
 
 
-@pytest.mark.drill
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(80))
 def test_random_damage_ends_in_a_result_or_a_clear_error(seed: int) -> None:
     """Whatever the bytes are: Derby's rules, a refusal or an error with a place; the preview changes nothing."""

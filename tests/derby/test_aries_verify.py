@@ -238,7 +238,7 @@ def test_every_code_is_complete() -> None:
         assert line.remedy
 
 
-@pytest.mark.drill
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(60))
 def test_random_damage_never_breaks_the_readers(seed: int) -> None:
     """Bytes anywhere in log, control file or container: findings or a clear error, no other exception."""

@@ -23,7 +23,7 @@ from tests.derby.level_drill import of_seed
 from tests.derby.mutations import mutation
 from tests.support.logs.log_writer import Files
 
-pytestmark = pytest.mark.drill
+pytestmark = pytest.mark.exhaustive
 
 SAMPLE = range(1, 21)
 PAGE = 4096

@@ -46,7 +46,7 @@ def forged(name: str, *numbers: float) -> dict[str, Any]:
     return dict(lines[-1])
 
 
-@pytest.mark.drill
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", SAMPLE)
 def test_a_sample(name: str) -> None:
     assert forged(name, SEED, 0, 1, SAMPLE_CASES, SAMPLE_S)["ran"] > 3

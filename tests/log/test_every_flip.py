@@ -10,7 +10,7 @@ from engine.format.versions import HIGHEST_TYPE
 from tests.support.logs.golden_logs import check, damages, entries, golden_files, offsets_and_sizes, read
 from tests.support.samples import part
 
-pytestmark = pytest.mark.drill
+pytestmark = pytest.mark.exhaustive
 
 MASKS = (0x01, 0x10, 0x80, 0xFF)
 INVISIBLE = 0x10

@@ -261,7 +261,7 @@ def test_entries_that_all_claim_the_rest_of_the_file() -> None:
     assert (last.lsn + last.length, last.has_next) == (len(data), False)
 
 
-@pytest.mark.drill
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("type_number", "claim"), [(24, 3 << 20), (24, 1 << 31), (0, 0), (99, 0)])
 def test_what_bad_headers_claim_costs_nothing(type_number: int, claim: int) -> None:
     # Cut, negative, unknown: nothing is summed for them, and every good entry is found.

@@ -21,7 +21,7 @@ from tests.recovery.test_recover_for_writing import copy_of
 CASES = ["je-18.3.20/rollback-straddle", "je-18.3.20/schema-crash", "je-3.3.98/dups", "je-25.3.17/ttl"]
 
 
-@pytest.mark.drill
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", CASES)
 def test_changed_bodies(case: str) -> None:
     env = FIXTURES / case / "env"

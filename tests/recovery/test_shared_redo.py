@@ -120,7 +120,7 @@ def test_a_process_that_dies_is_as_if_it_had_never_been(case: tuple[MemoryStorag
     assert dying[1:] == alone[1:]
 
 
-@pytest.mark.drill
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("failing", ["none", "all", "every second", "the first", "the last five"])
 @pytest.mark.parametrize("forks", [True, False])
 @pytest.mark.parametrize("cache_bytes", [TINY_CACHE, 64 << 20])
@@ -221,7 +221,7 @@ def test_nothing_is_left_of_a_process_that_is_not_heard_out(monkeypatch: pytest.
         os.waitpid(made[0], os.WNOHANG)
 
 
-@pytest.mark.drill
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("cache_bytes", [TINY_CACHE, 64 << 20])
 def test_a_process_that_is_killed_at_any_moment(
@@ -245,7 +245,7 @@ def test_a_process_that_is_killed_at_any_moment(
         assert recovered(MemoryStorage(case[0].contents()), cache_bytes, 1)[1:] == alone[1:], moment
 
 
-@pytest.mark.drill
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("whose", ["here", "there", "anywhere"])
 def test_a_scratch_file_that_is_full_at_any_moment(
     case: tuple[MemoryStorage, State], whose: str, monkeypatch: pytest.MonkeyPatch

@@ -165,7 +165,7 @@ def check_image(image: MemoryStorage, workload: Workload, what: str) -> None:
         check_index(env)
 
 
-@pytest.mark.drill
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", CrashMode)
 def test_crash_points(mode: CrashMode) -> None:
     total = run_until_crash(7, 30, 0)[0].operations

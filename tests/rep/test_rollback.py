@@ -289,7 +289,7 @@ def test_no_checkpoint_is_taken_inside_a_rollback() -> None:
     assert contents(old) == expected
 
 
-@pytest.mark.drill
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mode", CrashMode)
 def test_a_crash_at_every_write_and_sync(mode: CrashMode) -> None:
     """Acceptance: counted crash points of R-SYNC-8, recovered twice."""

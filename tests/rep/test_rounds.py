@@ -205,7 +205,7 @@ def play(directory: Path, seed: int, rounds: int, commits: int, kinds: tuple[str
     return group
 
 
-@pytest.mark.drill
+@pytest.mark.exhaustive
 def test_a_few_rounds(tmp_path: Path) -> None:
     group = play(tmp_path, 3, 4, 60)
     assert group.acknowledged > 4 * 120

@@ -199,7 +199,7 @@ def test_a_key_whose_record_is_gone_is_lost_by_name(tmp_path: Path) -> None:
     assert lost_at_all > 0
 
 
-@pytest.mark.drill
+@pytest.mark.exhaustive
 def test_hundreds_of_mutations(tmp_path: Path) -> None:
     """Whatever is done to the files, salvage ends well, and nearly everything that is intact comes back."""
     source = random.Random(14)

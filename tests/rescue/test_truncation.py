@@ -33,7 +33,7 @@ def cut_at(storage: Storage, point: Point) -> None:
     truncate(storage, plan_truncation(storage, point))
 
 
-@pytest.mark.drill
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("seed", [11, 12])
 def test_random_points(seed: int) -> None:
     made = Modelled(seed)

@@ -98,7 +98,7 @@ def test_a_repair_that_stops_anywhere_is_taken_back(torn: int) -> None:
     assert stopped > 40
 
 
-@pytest.mark.drill
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("torn", [0, 1, 30])
 def test_an_undo_that_stops_anywhere_is_finished(torn: int) -> None:
     base, backup = MemoryStorage(START, root="/env"), MemoryStorage(root="/backup")

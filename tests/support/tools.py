@@ -21,7 +21,7 @@ import pytest
 
 DERBY_JAR = Path(os.environ.get("DERBY_JAR", "/usr/share/java/derby.jar"))
 BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-DRILLS = "JETOOL_DRILLS"
+EXHAUSTIVE = "JETOOL_EXHAUSTIVE"
 _REASON = "needs "
 
 
@@ -95,7 +95,7 @@ TOOLS = {
     "fastavro": Tool(_modules("fastavro"), "pip install '.[avro]'"),
     "pyarrow": Tool(_modules("pyarrow"), "pip install '.[parquet]'"),
     "S3 server": Tool(_modules("s3fs", "moto", "flask"), "pip install s3fs 'moto[server]'"),
-    "JETOOL_DRILLS=1": Tool(lambda: bool(os.environ.get(DRILLS)), "drills are a fifth of the time; .ci/run runs them"),
+    "JETOOL_EXHAUSTIVE=1": Tool(lambda: bool(os.environ.get(EXHAUSTIVE)), "a fifth of the time; .ci/run runs them"),
     "two cores": Tool(lambda: (os.cpu_count() or 1) > 1, "more processors"),
 }
 

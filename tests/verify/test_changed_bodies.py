@@ -18,7 +18,7 @@ from engine.storage.memory import MemoryStorage
 from engine.verify.trees import verify_trees
 from tests.support.damage.spoiled_trees import ALL, sound
 
-pytestmark = pytest.mark.drill
+pytestmark = pytest.mark.exhaustive
 
 ROUNDS = 60
 Entries = list[tuple[str, LogEntry]]

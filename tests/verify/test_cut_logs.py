@@ -11,7 +11,7 @@ from tests.support.logs.golden_logs import entries, read
 from tests.support.logs.log_writer import report
 from tests.support.samples import part
 
-pytestmark = pytest.mark.drill
+pytestmark = pytest.mark.exhaustive
 
 # Closed, by real JE.
 CLOSED = ("je/je-18.3.20/cleaned-closed", "je/je-18.3.20/plain-load", "je/je-25.3.17/plain-load")

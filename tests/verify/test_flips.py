@@ -34,7 +34,7 @@ from tests.support.logs.log_writer import (
 )
 from tests.support.samples import part
 
-pytestmark = pytest.mark.drill
+pytestmark = pytest.mark.exhaustive
 
 MASKS = (0x01, 0x08, 0x10, 0x80, 0xFF)
 BODY_AT = 14

@@ -23,7 +23,7 @@ from tests.verify.level_drill import (
     written,
 )
 
-pytestmark = pytest.mark.drill
+pytestmark = pytest.mark.exhaustive
 
 SAMPLE = part(range(1, 41))
 # Seeds whose levels contradicted each other, and the kind of it.

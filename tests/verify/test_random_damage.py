@@ -36,7 +36,7 @@ from engine.verify.trees import walk_trees
 from tests.support import corpus
 from tests.support.samples import SHARE
 
-pytestmark = pytest.mark.drill
+pytestmark = pytest.mark.exhaustive
 
 PAGE = Path(__file__).resolve().parents[2] / "man" / "jetool-verify.1.extra"
 SECTOR = 512
