@@ -22,6 +22,7 @@ fast                              general                                    dif
 ``packed_ints``                   ``array.array``                            ``tests/inspect/test_from_bytes.py``
 ``filters``                       ``engine.inspect.selection``               ``tests/inspect/test_from_bytes.py``
 ``expiration_scan``               ``codecs.decode_body``                       ``tests/cleaner/test_expiration.py``
+``queued_slots``                  ``engine.verify.records``                  ``tests/verify/test_waiting.py``
 ``entry_lines``                   ``jetool.commands.dump_log``               ``tests/cli/test_line_layouts.py``
 ``file_summary``                  ``entry.ln_content.read_file_summary_ln``  ``tests/format/test_real_logs.py``
 ``bin``, ``encode_usual``         ``entry.node``, ``tree.node_codec``        ``tests/tree/test_fast_codec.py``
