@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 # The maps of log files by file number, each with the log version of the file.
 _Maps = dict[int, "tuple[core.FileMap, int]"]
-_Slots = tuple[list[bytes], list[int], bytearray, list[bytes | None], list[int], list[int], int]
+_Slots = tuple[list[bytes], list[int], bytearray, list[bytes | None], list[int], list[int], int, int]
 
 
 def _imported() -> Any:

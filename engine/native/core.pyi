@@ -144,8 +144,8 @@ def read_slots(
     expiration_base: int,
     in_hours: bool,
     /,
-) -> tuple[list[bytes], list[int], bytearray, list[bytes | None], list[int], list[int], int] | None:
-    """Decode the slots of a full BIN; twin: ``engine.format.fast.bin.read_records``, which documents the layout.
+) -> tuple[list[bytes], list[int], bytearray, list[bytes | None], list[int], list[int], int, int] | None:
+    """Decode the slots of a BIN or a delta; twin: ``engine.format.fast.bin.read_records``, which documents the layout.
 
     Arguments:
         body: body of the entry.
@@ -154,8 +154,8 @@ def read_slots(
         has_sizes, in_hours: from its flags.
 
     Returns:
-        Keys, LSNs, states, values, sizes and expirations as ``read_records`` appends them, and bytes of embedded data.
-        None if the bytes are not valid slots, or more bytes follow; the twin reports what is wrong.
+        Keys, LSNs, states, values, sizes and expirations as ``read_records`` appends them, bytes of embedded data, and
+        the position after the slots. None if the bytes are not valid slots; the twin reports what is wrong.
     """
 
 def find(keys: list[Any], key: Any, /) -> int | None:

@@ -1,4 +1,4 @@
-/* The slots of a full BIN as lists, described in core.pyi. General twin: bin.read_records. */
+/* The slots of a BIN or a delta as lists, described in core.pyi. General twin: bin.read_records. */
 #include "packed.h"
 
 #define LSN_BYTES 4
@@ -158,9 +158,9 @@ PyObject *read_slots(PyObject *Py_UNUSED(module), PyObject *args)
         is_whole = state >= 0;
         PyByteArray_AS_STRING(states)[index] = (char)state;
     }
-    if (is_whole && from.at == from.end) {
-        found = Py_BuildValue("OOOOOOn", lists[KEYS], lists[LSNS], states, lists[VALUES], lists[SIZES],
-                              lists[EXPIRATIONS], data_bytes);
+    if (is_whole) {
+        found = Py_BuildValue("OOOOOOnn", lists[KEYS], lists[LSNS], states, lists[VALUES], lists[SIZES],
+                              lists[EXPIRATIONS], data_bytes, from.at);
     } else if (!PyErr_Occurred()) {
         found = Py_NewRef(Py_None);
     }

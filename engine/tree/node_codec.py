@@ -9,20 +9,21 @@ Example: keys ``path/a`` and ``path/b`` in a database with prefixing are logged 
 ``b``; without prefixing, whole.
 
 Almost every node of almost every log has the *common form*: keys in byte order, no VLSNs, no times. ``encode_usual``
-encodes such nodes, and ``decode_usual`` decodes such BINs, without an object for each slot; the layout is in
-``format.fast.bin``. Their general twins are ``node_to`` and ``node_from`` with ``format.entry.node``; the results are
-the same, byte for byte. For nodes of other forms, and malformed nodes, the fast functions return None; the twins then
-convert the node or report what is wrong.
+encodes such nodes, ``decode_usual`` decodes such BINs, and ``decode_usual_delta`` with ``apply_usual_delta`` such
+deltas, without an object for each slot; the layout is in ``format.fast.bin``. Their general twins are ``node_to``,
+``node_from`` and ``apply_delta`` with ``format.entry.node``; the results are the same, byte for byte. For nodes of
+other forms, and malformed nodes, the fast functions return None; the twins then convert the node or report what is
+wrong.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 from engine.errors import DamageError, FormatError
 from engine.format.bloom import bloom_filter
-from engine.format.bytecursor import pack
+from engine.format.bytecursor import pack, unpack
 from engine.format.entry.legacy import OldDelta
 from engine.format.entry.node import (
     DIRTY,
@@ -396,17 +397,65 @@ def decode_usual(db: DatabaseState, body: bytes, version: int) -> BIN | None:
 
 def _add_usual_slots(node: BIN, body: bytes, head: BINHead) -> bool:
     """Read the slots into an empty node; False if they do not have the common form."""
+    columns, node.data_bytes, end = _columns_of(body, head)
+    node.keys, node.lsns, node.states, node.values, node.sizes, node.expirations = columns
+    return node.data_bytes >= 0 and end == len(body)
+
+
+def _columns_of(body: bytes, head: BINHead) -> tuple[SlotColumns, int, int]:
+    """The slots, the bytes of their embedded data (-1: they do not have the common form), and the position after."""
+    columns = SlotColumns([], [], bytearray(), [], [], [])
     if read_slots is not None:
         has_sizes, in_hours = bool(head.flags & HAS_SIZES), bool(head.flags & EXPIRES_IN_HOURS)
         found = read_slots(
             body, head.slots_at, head.slots, head.prefix, head.base, has_sizes, head.expiration_base, in_hours
         )
         if found is None:
-            return False
-        node.keys, node.lsns, node.states, node.values, node.sizes, node.expirations, node.data_bytes = found
-        return min(node.lsns, default=NULL_LSN) >= LEAST_LSN
-    states = bytearray()
-    columns = SlotColumns(node.keys, node.lsns, states, node.values, node.sizes, node.expirations)
-    node.data_bytes = read_records(body, head, columns)
-    node.states = states
-    return node.data_bytes >= 0 and min(node.lsns, default=NULL_LSN) >= LEAST_LSN
+            return columns, -1, 0
+        columns, data_bytes, end = SlotColumns(*found[:6]), found[6], found[7]
+    else:
+        data_bytes, end = read_records(body, head, columns)
+    # Lower LSNs stand for spilled nodes in memory; ``node_from`` reports them.
+    return columns, data_bytes if min(columns.lsns, default=NULL_LSN) >= LEAST_LSN else -1, end
+
+
+class UsualDelta(NamedTuple):
+    """A delta of the common form.
+
+    Attributes:
+        max_entries: capacity of the full BIN.
+    """
+
+    head: BINHead
+    columns: SlotColumns
+    max_entries: int
+
+
+def decode_usual_delta(db: DatabaseState, body: bytes, version: int) -> UsualDelta | None:
+    """The delta of an entry; None if it does not have the common form."""
+    if not EXPIRATION <= version < LONG_LSNS_ONLY or not db.order.plain:
+        return None
+    try:
+        head = decode_head(body)
+        if head is None or head.db_id != db.id or head.level & LEVEL_MASK != _BIN_HEIGHT:
+            return None
+        columns, data_bytes, end = _columns_of(body, head)
+        if data_bytes < 0:
+            return None
+        _, end = unpack(body, end)
+        max_entries, end = unpack(body, end)
+    except (FormatError, IndexError):
+        return None
+    return UsualDelta(head, columns, max_entries) if end == len(body) else None
+
+
+def apply_usual_delta(node: BIN, delta: UsualDelta) -> None:
+    """``apply_delta`` for a delta of the common form."""
+    keys, lsns, states, values, sizes, expirations = delta.columns
+    node.max_entries = max(node.max_entries, capacity(delta.max_entries, 0))
+    for at in range(len(keys)):
+        key = keys[at]
+        index, exact = node.find(key)
+        node.put(index, key, exact, lsns[at], states[at] | DIRTY, values[at], sizes[at], expirations[at])
+    # Reading a node changes nothing, so the node is clean; the slots keep their dirty bits for the next delta.
+    node.dirty = False

@@ -29,7 +29,16 @@ from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN, root_in_memory
 from engine.tree.keys import Key, LearnedOrder
-from engine.tree.node_codec import apply_delta, apply_old_delta, check_level, decode_usual, level_base, node_from
+from engine.tree.node_codec import (
+    apply_delta,
+    apply_old_delta,
+    apply_usual_delta,
+    check_level,
+    decode_usual,
+    decode_usual_delta,
+    level_base,
+    node_from,
+)
 from engine.tree.spill import is_spilled
 
 _MAX_LEVELS: Final = 64
@@ -66,6 +75,13 @@ def node_at(ctx: TreeContext, db: DatabaseState, entry: LogEntry) -> IN:
             usual.full_lsn, usual.full_size = entry.lsn, entry.total_bytes
             _check_order(db, usual, entry)
             return usual
+    delta = decode_usual_delta(db, entry.body, entry.version) if entry.type_number == DELTA_TYPE else None
+    if delta is not None:
+        full = _full_version(ctx, db, delta.head.full_lsn)
+        apply_usual_delta(full, delta)
+        full.delta_lsn, full.delta_size = entry.lsn, entry.total_bytes
+        _check_order(db, full, entry)
+        return full
     record = entry.record()
     if isinstance(record, NodeRecord) and entry.type_number in FULL_NODES:
         node = node_from(db, record)

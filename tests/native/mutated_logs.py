@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 from engine.errors import FormatError
 from engine.format.entry.file_header import FILE_HEADER_BYTES, VERSION_AT
 from engine.format.entry.node import EXPIRES_IN_HOURS, HAS_SIZES
-from engine.format.entry_types import BIN_TYPE, COMMON_LNS
+from engine.format.entry_types import BIN_TYPE, COMMON_LNS, DELTA_TYPE
 from engine.format.fast import expiration_scan
 from engine.format.fast.bin import BINHead, SlotColumns, decode_head, read_records
 from engine.format.fast.entry_lines import (
@@ -125,10 +125,10 @@ def slots(body: bytes, head: BINHead) -> Any:
 def slots_by_twin(body: bytes, head: BINHead) -> Any:
     columns = SlotColumns([], [], bytearray(), [], [], [])
     try:
-        size = read_records(body, head, columns)
+        size, end = read_records(body, head, columns)
     except (FormatError, IndexError):
         return None
-    return None if size < 0 else (*columns, size)
+    return None if size < 0 else (*columns, size, end)
 
 
 def head_of(body: bytes) -> BINHead | None:
@@ -142,7 +142,7 @@ def nodes_of(data: bytes, version: int) -> Iterator[tuple[Any, Any]]:
     """Slots of each BIN, by C and by the twin."""
     for type_number, _, begin, end in entries(data, version):
         body = data[begin:end]
-        head = head_of(body) if type_number == BIN_TYPE else None
+        head = head_of(body) if type_number in (BIN_TYPE, DELTA_TYPE) else None
         if head is not None:
             yield slots(body, head), lambda body=body, head=head: slots_by_twin(body, head)
 

@@ -24,7 +24,7 @@ KEYS = st.one_of(st.binary(max_size=130), st.builds(join_two_part_key, st.binary
 LSNS = st.one_of(st.binary(min_size=4, max_size=4), st.sampled_from((b"\0\xff\xff\xff", b"\x80\0\0\0", b"\x7f\0\0\1")))
 STATES = st.sampled_from((0, 0x01, 0x02, 0x08, 0x10, 0x12, 0x30, 0x80, 0xFF))
 SLOTS = st.lists(st.tuples(KEYS, LSNS, STATES, NUMBERS, NUMBERS), max_size=9)
-Answer = tuple[list[object], list[int], bytearray, list[bytes | None], list[int], list[int], int]
+Answer = tuple[list[object], list[int], bytearray, list[bytes | None], list[int], list[int], int, int]
 
 
 def body_of(found: list[tuple[bytes, bytes, int, int, int]], flags: int, base: int, is_whole: bool) -> bytes:
@@ -44,10 +44,10 @@ def by_twin(body: bytes, head: BINHead) -> Answer | None:
     states, values = bytearray(), list[bytes | None]()
     sizes, expirations = list[int](), list[int]()
     try:
-        size = read_records(body, head, SlotColumns(keys, lsns, states, values, sizes, expirations))
+        size, end = read_records(body, head, SlotColumns(keys, lsns, states, values, sizes, expirations))
     except (FormatError, IndexError):
         return None
-    return None if size < 0 else (keys, lsns, states, values, sizes, expirations, size)
+    return None if size < 0 else (keys, lsns, states, values, sizes, expirations, size, end)
 
 
 @given(
@@ -73,7 +73,7 @@ def test_both_read_the_same(
         body[4 + change[0] % (len(body) - 4)] = change[1]
     body = body[: len(body) - max(missing, 0)] + b"\0" * more
     count = max(len(found) + min(missing, 0), 0)
-    head = BINHead(3, 9, b"", flags, prefix, count, 0x10001, 128, base, 4, expiration_base)
+    head = BINHead(3, 0x500000064, 9, b"", flags, prefix, count, 0x10001, 128, base, 4, expiration_base)
     in_hours = bool(flags & EXPIRES_IN_HOURS)
     read = core.read_slots(bytes(body), 4, count, prefix, base, bool(flags & HAS_SIZES), expiration_base, in_hours)
     expected = by_twin(bytes(body), head)

@@ -13,7 +13,15 @@ from engine.format.entry_types import BIN_TYPE, DELTA_TYPE, IN_TYPE
 from engine.tree.bin_node import BIN
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
-from engine.tree.node_codec import decode_usual, encode_usual, node_from, node_to
+from engine.tree.node_codec import (
+    apply_delta,
+    apply_usual_delta,
+    decode_usual,
+    decode_usual_delta,
+    encode_usual,
+    node_from,
+    node_to,
+)
 
 # Compact, whole because files are far apart or an offset is large, of no file, and of a record in memory only.
 LSNS = st.one_of(
@@ -72,11 +80,45 @@ def test_both_codecs_agree(
         usual = encode_usual(node, 17, delta=delta, with_filter=False)
         assert usual == general
         if delta:
+            assert content(with_delta(db, node, general, usual=True)) == content(
+                with_delta(db, node, general, usual=False)
+            )
             continue
         read, expected = decode_usual(db, general, 17), node_from(db, decode_node(general, 17, number))
         assert isinstance(expected, BIN)
         assert read is not None
         assert content(read) == content(expected)
+
+
+def with_delta(db: DatabaseState, full: BIN, body: bytes, *, usual: bool) -> BIN:
+    """A delta applied to half of its full version."""
+    node = node_from(db, node_to(full, 17, delta=False))
+    assert isinstance(node, BIN)
+    for index in reversed(range(0, len(node), 2)):
+        node.remove_slot(index)
+    if usual:
+        delta = decode_usual_delta(db, body, 17)
+        assert delta is not None
+        apply_usual_delta(node, delta)
+    else:
+        apply_delta(node, decode_node(body, 17, DELTA_TYPE))
+    return node
+
+
+@given(slots=SLOTS, at=st.integers(0, 200), byte=st.integers(0, 255), cut=st.integers(0, 2), more=st.integers(0, 1))
+def test_a_damaged_delta_is_read_alike_or_left(
+    slots: dict[bytes, tuple[int, int, bytes | None, int]], at: int, byte: int, cut: int, more: int
+) -> None:
+    db = database(0)
+    node = node_of(db, slots)
+    body = bytearray(encode_usual(node, 17, delta=True, with_filter=False) or b"")
+    body[at % len(body)] = byte
+    changed = bytes(body[: len(body) - cut]) + bytes(more)
+    delta = decode_usual_delta(db, changed, 17)
+    if delta is not None:
+        record = decode_node(changed, 17, DELTA_TYPE)
+        assert (delta.head.full_lsn, delta.head.node_id) == (record.prev_full_lsn, record.node_id)
+        assert content(with_delta(db, node, changed, usual=True)) == content(with_delta(db, node, changed, usual=False))
 
 
 @given(slots=st.dictionaries(st.binary(max_size=130), LSNS, min_size=1, max_size=8), root=st.booleans())

@@ -65,9 +65,10 @@ _FARTHEST_BASE: Final = 0x7FFFFF00
 
 
 class BINHead(NamedTuple):
-    """The fields before the slots of a full BIN.
+    """The fields before the slots of a BIN or a delta.
 
     Attributes:
+        full_lsn: the previous full version.
         slots: number of slots.
         base: the base file of compact LSNs; None for whole LSNs.
         slots_at: where the slots begin.
@@ -75,6 +76,7 @@ class BINHead(NamedTuple):
     """
 
     db_id: int
+    full_lsn: int
     node_id: int
     ident: bytes
     flags: int
@@ -136,13 +138,13 @@ def encode_head(
 
 
 def decode_head(body: bytes) -> BINHead | None:
-    """Decode the head of a full BIN; None if it does not have the common form.
+    """Decode the head of a BIN or a delta; None if it does not have the common form.
 
     Raises:
         FormatError, IndexError: the fields do not fit into the body.
     """
     db_id, pos = unpack(body, 0)
-    _, pos = unpack(body, pos)
+    full_lsn, pos = unpack(body, pos)
     _, pos = unpack(body, pos)
     expiration, pos = unpack(body, pos)
     node_id, ident, flags, prefix, pos = _identity(body, pos)
@@ -159,7 +161,9 @@ def decode_head(body: bytes) -> BINHead | None:
         base = int.from_bytes(body[pos + 1 : slots_at], "little", signed=True)
         if not -_FARTHEST_BASE <= base <= _FARTHEST_BASE:
             return None
-    return BINHead(db_id, node_id, ident, flags, prefix, count, level, max_entries, base, slots_at, expiration)
+    return BINHead(
+        db_id, full_lsn, node_id, ident, flags, prefix, count, level, max_entries, base, slots_at, expiration
+    )
 
 
 def _identity(body: bytes, pos: int) -> tuple[int, bytes, int, bytes, int]:
@@ -311,11 +315,11 @@ def _word(lsn: i64, base: i64) -> i64:
     return (lsn & 0xFFFFFF) << 8 | ((lsn >> 32) - base) & 0xFF
 
 
-def read_records(body: bytes, head: BINHead, columns: SlotColumns) -> int:
-    """Read the slots of a full BIN.
+def read_records(body: bytes, head: BINHead, columns: SlotColumns) -> tuple[int, int]:
+    """Read the slots of a BIN or a delta.
 
     Returns:
-        Bytes of embedded data; -1 if the slots are invalid, or do not end with the body.
+        Bytes of embedded data (-1 if the slots are invalid), and the position after the slots: the end of a full BIN.
 
     Raises:
         FormatError, IndexError: the fields do not fit into the body.
@@ -338,11 +342,11 @@ def read_records(body: bytes, head: BINHead, columns: SlotColumns) -> int:
         if length > 119:
             length, pos = unpack(body, pos - 1)
         if length < 0 or length > end:
-            return -1
+            return -1, 0
         at: i64 = pos + length
         # A state must follow the LSN.
         if at + lsn_bytes + 1 > end:
-            return -1
+            return -1, 0
         key = body[pos:at]
         lsn = _whole_lsn(body, at) if is_whole else _compact_lsn(body, at, first)
         at += lsn_bytes
@@ -365,12 +369,12 @@ def read_records(body: bytes, head: BINHead, columns: SlotColumns) -> int:
                 expiration = (head.expiration_base + expiration - 1) * unit
         keys.append(prefix + key if prefix else key)
         lsns.append(lsn)
-        # The dirty bit has a meaning in deltas only (je-log-format.md 8.4).
+        # The dirty bit has a meaning in deltas only (je-log-format.md 8.4), where all slots have it.
         states.append(state & PERSISTENT)
         values.append(value)
         sizes.append(size)
         expirations.append(expiration)
-    return data_bytes if pos == end else -1
+    return data_bytes, pos
 
 
 def _compact_lsn(body: bytes, at: i64, first: i64) -> i64:

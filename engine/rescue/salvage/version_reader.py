@@ -203,7 +203,8 @@ class VersionTaker:
         lsns: list[int] = []
         states = bytearray()
         values: list[bytes | None] = []
-        if read_records(body, head, SlotColumns(keys, lsns, states, values, [], [])) < 0:
+        data_bytes, end = read_records(body, head, SlotColumns(keys, lsns, states, values, [], []))
+        if data_bytes < 0 or end != len(body):
             return False
         node = head.node_id
         self.bins.take(node, lsn, keys)

@@ -7,6 +7,8 @@ raised, and nodes are not kept in memory.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from engine.errors import DamageError, FormatError, plural
@@ -21,7 +23,14 @@ from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
 from engine.tree.keys import UnknownOrderError
-from engine.tree.node_codec import apply_delta, apply_old_delta, decode_usual, node_from
+from engine.tree.node_codec import (
+    apply_delta,
+    apply_old_delta,
+    apply_usual_delta,
+    decode_usual,
+    decode_usual_delta,
+    node_from,
+)
 from engine.verify import tree_rules as rules
 from engine.verify.collector import Collector
 from engine.verify.missing_file_refs import LostFiles
@@ -48,16 +57,24 @@ class NodeReader:
     def read(self, db: DatabaseState, lsn: int) -> IN | None:
         """The complete node at an LSN; None if it cannot be read, which is then already reported."""
         entry = self._entry(db, lsn)
-        if entry is not None and (usual := _usual(db, entry)) is not None:
-            return usual
-        record = self._record(db, entry) if entry is not None else None
-        if entry is None or record is None:
+        if entry is None:
             return None
+        if (usual := _usual(db, entry)) is not None:
+            return usual
+        is_delta = entry.type_number == DELTA_TYPE
+        delta = decode_usual_delta(db, entry.body, entry.version) if is_delta else None
+        record = self._record(db, entry) if delta is None else None
         try:
+            if delta is not None:
+                head, apply = delta.head, partial(apply_usual_delta, delta=delta)
+                return self._with_delta(db, entry, head.full_lsn, head.node_id, apply)
+            if record is None:
+                return None
             if isinstance(record, OldDelta):
                 return self._with_old_delta(db, entry, record)
-            if entry.type_number == DELTA_TYPE:
-                return self._with_delta(db, entry, record)
+            if is_delta:
+                apply = partial(apply_delta, record=record)
+                return self._with_delta(db, entry, record.prev_full_lsn, record.node_id, apply)
             return self._whole(db, entry, record)
         except _DOES_NOT_FIT as error:
             self._findings.add(rules.UNREADABLE, f"{entry.type_name}: {error}", lsn=lsn, db=db)
@@ -117,15 +134,17 @@ class NodeReader:
         node.full_lsn = entry.lsn
         return node
 
-    def _with_delta(self, db: DatabaseState, entry: LogEntry, record: NodeRecord) -> IN | None:
-        full = self._full(db, entry, record.prev_full_lsn)
+    def _with_delta(
+        self, db: DatabaseState, entry: LogEntry, full_lsn: int, node_id: int, apply: Callable[[BIN], None]
+    ) -> IN | None:
+        full = self._full(db, entry, full_lsn)
         if full is None:
             return None
-        if full.node_id != record.node_id:
-            message = f"node {record.node_id}, its full version is node {full.node_id}"
+        if full.node_id != node_id:
+            message = f"node {node_id}, its full version is node {full.node_id}"
             self._findings.add(rules.BAD_DELTA, message, lsn=entry.lsn, db=db)
             return None
-        apply_delta(full, record)
+        apply(full)
         full.delta_lsn = entry.lsn
         return full
 
