@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from engine.arguments import BytesLike
     from engine.catalog.name_operations import DatabaseOptions
     from engine.cleaner.disk_limits import DiskLimitError
+    from engine.contents.frontend_images import UnknownImageError
     from engine.db.config import EnvironmentConfig
     from engine.db.cursor import Cursor
     from engine.db.database import Database
@@ -193,6 +194,7 @@ __all__ = [
     "TransactionTimeoutError",
     "TurnedAwayError",
     "UniqueConstraintError",
+    "UnknownImageError",
     "UnknownOrderError",
     "UnknownOutcomeError",
     "UnsupportedError",
@@ -271,6 +273,7 @@ _NAMES = {
         "ServiceError",
         "TurnedAwayError",
     ),
+    "engine.contents.frontend_images": ("UnknownImageError",),
     "engine.rep.client.handshake": ("NameInUseError",),
     "engine.rep.client.hot_copy": ("CutError",),
     "engine.rep.master.membership": ("ConflictError",),

@@ -412,7 +412,8 @@ def _columns_of(body: bytes, head: BINHead) -> tuple[SlotColumns, int, int]:
         )
         if found is None:
             return columns, -1, 0
-        columns, data_bytes, end = SlotColumns(*found[:6]), found[6], found[7]
+        keys, lsns, states, values, sizes, expirations, data_bytes, end = found
+        columns = SlotColumns(keys, lsns, states, values, sizes, expirations)
     else:
         data_bytes, end = read_records(body, head, columns)
     # Lower LSNs stand for spilled nodes in memory; ``node_from`` reports them.

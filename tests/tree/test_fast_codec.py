@@ -27,7 +27,7 @@ from engine.tree.node_codec import (
 LSNS = st.one_of(
     st.just(-1),
     st.builds(lambda number, offset: number << 32 | offset, st.integers(0, 130), st.integers(0, 0x1000000)),
-    st.builds(lambda number, offset: number << 32 | offset, st.integers(0, 0x7FFFFFFF), st.integers(0, 0xFFFFFFFF)),
+    st.builds(lambda number, offset: number << 32 | offset, st.integers(0, 0x7FFFFE00), st.integers(0, 0xFFFFFFFF)),
     st.just(-(1 << 32) + 5),
 )
 SLOT = st.tuples(

@@ -335,6 +335,8 @@ def read_records(body: bytes, head: BINHead, columns: SlotColumns) -> tuple[int,
     first: i64 = head.base or 0
     lsn_bytes: i64 = _WHOLE_LSN_BYTES if is_whole else LSN_BYTES
     data_bytes = 0
+    if pos > end or head.slots < 0:
+        return -1, 0
     for _ in range(head.slots):
         length: i64 = body[pos]
         pos += 1

@@ -7,6 +7,8 @@ A queue belongs to a range of 2**RANGE_BITS bytes of a log file, and its number 
 Only plain slots are queued: the record is live, in the log, of a known size, and does not expire. Only plain entries
 match a slot; the general decoder decides on all others.
 
+General twin: ``engine.verify.records.RecordCheck``, which decides on every slot that is left over or unlike its entry.
+
 Example: a slot with the key ``k`` and the LSN 0x5/0x82c, 56 bytes: queue 0x500, the numbers 0x82c00000038 and
 ``hash(b"k")``.
 """
