@@ -325,10 +325,8 @@ def read_records(body: bytes, head: BINHead, columns: SlotColumns) -> tuple[int,
         FormatError, IndexError: the fields do not fit into the body.
     """
     keys, lsns, states, values, sizes, expirations = columns
-    prefix = head.prefix
-    has_sizes = bool(head.flags & HAS_SIZES)
-    expires = head.expiration_base != NO_BASE
-    unit = -1 if head.flags & EXPIRES_IN_HOURS else 1
+    prefix, expires = head.prefix, head.expiration_base != NO_BASE
+    has_sizes, unit = bool(head.flags & HAS_SIZES), -1 if head.flags & EXPIRES_IN_HOURS else 1
     pos: i64 = head.slots_at
     end: i64 = len(body)
     is_whole = head.base is None
