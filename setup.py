@@ -90,6 +90,7 @@ NATIVE = (
     "engine/format/fast/ln.py",
     "engine/format/fast/packed_ints.py",
     "engine/format/fast/txn_end.py",
+    "engine/format/fast/txns.py",
     "engine/format/header.py",
     "engine/format/lsn.py",
     "engine/log/access.py",
