@@ -37,6 +37,14 @@ def test_figures_say_how_they_were_measured() -> None:
     assert text.endswith("```text\nredo 3 s\n```")
 
 
+def test_without_je_a_section_of_its_logs_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+    before = document.DOCUMENT.read_bytes()
+    assert document.main(["command-lines", "--je-classpath", ""]) == 0
+    said = capsys.readouterr().err
+    assert "command-lines is left as it is: JE writes its logs; name JE's classes with --je-classpath" in said
+    assert document.DOCUMENT.read_bytes() == before
+
+
 def test_groups_are_judged_by_the_rate_of_je(capsys: pytest.CaptureFixture[str]) -> None:
     """In the same run: all of it with SYNC, half of it with NO_SYNC."""
     rates = {("SYNC", 1, "JE"): [200.0], ("SYNC", 1, "jetool"): [210.0, 100.0, 300.0]}
