@@ -173,8 +173,15 @@ PyObject *tally_slots(PyObject *Py_UNUSED(module), PyObject *args)
             is_good = flush_counts(tally, counts);
             counts->file = file;
         }
+        int64_t sum;
+        if (__builtin_add_overflow(counts->counts[1], bytes, &sum)) {
+            /* Sizes that no log has; Python's numbers have no limit. */
+            is_good = flush_counts(tally, counts);
+            counts->file = file;
+            sum = bytes;
+        }
         counts->counts[0]++;
-        counts->counts[1] += bytes;
+        counts->counts[1] = sum;
         counts->counts[2] += PyObject_IsTrue(expiration);
     }
     for (int at = 0; is_good && at < FILES; at++) {

@@ -382,17 +382,27 @@ def encode_usual(node: IN, version: int, *, delta: bool, with_filter: bool) -> b
 
 def decode_usual(db: DatabaseState, body: bytes, version: int) -> BIN | None:
     """The BIN for a full entry, clean, with ``full_lsn`` not set; None if it does not have the common form."""
-    if not EXPIRATION <= version < LONG_LSNS_ONLY or not db.order.plain:
-        return None
     try:
-        head = decode_head(body)
-        if head is None or head.db_id != db.id or head.level & LEVEL_MASK != _BIN_HEIGHT:
+        head = _usual_head(db, body, version)
+        if head is None:
             return None
         node = BIN(db, head.node_id, head.level, head.ident, capacity(head.max_entries, db.max_entries))
         node.is_root = bool(head.flags & ROOT)
         return node if _add_usual_slots(node, body, head) else None
     except (FormatError, IndexError):
         return None
+
+
+def _usual_head(db: DatabaseState, body: bytes, version: int) -> BINHead | None:
+    """The head of a BIN or delta of a database; None if it does not have the common form.
+
+    Raises:
+        FormatError, IndexError: the fields do not fit into the body.
+    """
+    if not EXPIRATION <= version < LONG_LSNS_ONLY or not db.order.plain:
+        return None
+    head = decode_head(body)
+    return head if head is not None and head.db_id == db.id and head.level & LEVEL_MASK == _BIN_HEIGHT else None
 
 
 def _add_usual_slots(node: BIN, body: bytes, head: BINHead) -> bool:
@@ -434,11 +444,9 @@ class UsualDelta(NamedTuple):
 
 def decode_usual_delta(db: DatabaseState, body: bytes, version: int) -> UsualDelta | None:
     """The delta of an entry; None if it does not have the common form."""
-    if not EXPIRATION <= version < LONG_LSNS_ONLY or not db.order.plain:
-        return None
     try:
-        head = decode_head(body)
-        if head is None or head.db_id != db.id or head.level & LEVEL_MASK != _BIN_HEIGHT:
+        head = _usual_head(db, body, version)
+        if head is None:
             return None
         columns, data_bytes, end = _columns_of(body, head)
         if data_bytes < 0:

@@ -35,7 +35,7 @@ Slots = list[tuple[int, int, int, int, bytes]]
 SLOTS = st.lists(
     st.tuples(
         st.sampled_from((0x500000064, 0x500FFFFFF, 0x501000000, 0x700000064, 0x900000064, -1, NULL_LSN, 1 << 70)),
-        st.sampled_from((56, 1, 0, -5, MOST_BYTES, MOST_BYTES + 1, 1 << 70)),
+        st.sampled_from((56, 1, 0, -5, MOST_BYTES, MOST_BYTES + 1, (1 << 63) - 1, 1 << 70)),
         st.sampled_from((0, 0, 0, 1, 8, 0x20)),
         st.sampled_from((0, 0, 0, 7, -7)),
         st.sampled_from((b"k", b"", b"longer")),
@@ -81,6 +81,13 @@ def test_many_files_are_counted() -> None:
     tally: Tally = {7: [1, 1, 1]}
     core.tally_slots(lsns, [5] * 600, bytearray(600), [0, 1] * 300, 9, tally)
     assert tally == {file: [2, 10, 2 * (file & 1)] if file != 7 else [3, 11, 3] for file in range(300)}
+
+
+def test_sizes_that_no_log_has_are_added() -> None:
+    most = (1 << 63) - 1
+    tally: Tally = {}
+    core.tally_slots([100, 200, 300], [most, most, 5], bytearray(3), [0, 7, 0], 9, tally)
+    assert tally == {0: [3, 2 * most + 5, 1]}
 
 
 def test_what_is_not_counts_is_refused() -> None:

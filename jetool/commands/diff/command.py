@@ -148,10 +148,10 @@ def diff(
 
     With --as-of the records of ENV as they were at a point are compared with those of ENV2, or of ENV itself now.
 
-    HOST:PORT: the records of ENV are compared with those of a running node, of JE or of jetool, by JE's LDiff service.
-    Blocks of 8192 records are compared by digests, and only the records of blocks that differ are sent. Records that
-    are written meanwhile may appear as differences. The service does not name databases that only the node has, and
-    a node of JE does not serve databases with sorted duplicates.
+    HOST:PORT: the records of ENV are compared with those of a running node, of JE or of jetool, by JE's LDiff service:
+    blocks of 8192 records by digests, which do not cover the border between key and data, and the records of blocks
+    that differ. Records that are written meanwhile may appear as differences. The service does not name databases that
+    only the node has, and a node of JE does not serve databases with sorted duplicates.
 
     Nothing is created or changed.
     """
