@@ -16,15 +16,19 @@ time; the search for expiring records; maps of files, which have to survive SIGB
 scans: the slots of a BIN, the search among keys, the data of a record; the lines of ``dump-log``, the rows of
 ``txns`` and the blocks of ``load``. Nothing needs it to be there.
 
-All or nothing, since mypyc makes one shared object for all modules and a small one for each, and a small one without
-the shared one cannot be imported. ``jetool --version`` says which build runs.
+All or nothing, since mypyc makes one shared object for all modules and a shim for each, and a shim without the shared
+object cannot be imported. ``jetool --version`` says which build runs.
 
-mypyc writes a C file for each module, and all cores compile side by side: a minute and a half on two cores, where one
-file for all modules took seven minutes. Standard error says what goes on (``pip install -v`` shows it).
+mypyc writes a C file for each module, and all cores compile side by side: a minute on two cores, where one file for all
+modules took seven. The files of ``engine/native`` are compiled while mypyc, which uses one core, is still at work. A
+shim holds an init function, which Python finds by the module's last name, so the shims of modules with different last
+names are compiled as one file (``engine/native/shims.h``), and each module gets a copy. Standard error says what goes
+on (``pip install -v`` shows it).
 """
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import os
 import shutil
@@ -37,7 +41,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from setuptools import Extension, setup
+from setuptools import Distribution, Extension, setup
 from setuptools.command.build_ext import build_ext
 
 # The inner engine: what runs for every record and every entry. Leaf codecs, trees, locks, transactions, the writer; not
@@ -135,6 +139,7 @@ NATIVE = (
     "engine/verify/space.py",
     "engine/verify/tree.py",
 )
+MODULES = frozenset(name.removesuffix(".py").replace("/", ".") for name in NATIVE)
 # What Python cannot do, or not as fast.
 WRITTEN_IN_C = "engine/native"
 # The release that CI checks the sources with.
@@ -157,14 +162,57 @@ def modules(directory: str) -> list[Extension]:
     try:
         from mypyc.build import mypycify
 
-        # With -O2 the compiler takes half as long again, and no command line is measurably faster.
-        compiled = mypycify(list(NATIVE), opt_level="1", debug_level="0", multi_file=True, target_dir=directory)
-        sources = sorted(str(path) for path in Path(WRITTEN_IN_C).glob("*.c"))
-        headers = sorted(str(path) for path in Path(WRITTEN_IN_C).glob("*.h"))
-        return [*compiled, Extension("engine.native.core", sources, depends=headers)]
+        with ThreadPoolExecutor(1) as beside:
+            written = beside.submit(_compile_written, directory)
+            # With -O2 the compiler takes half as long again, and no command line is measurably faster.
+            compiled = mypycify(list(NATIVE), opt_level="1", debug_level="0", multi_file=True, target_dir=directory)
+            return [*_merged(compiled, directory), Extension("engine.native.core", [], extra_objects=written.result())]
     except (Exception, SystemExit) as error:
         _say_why_pure(error)
         return []
+
+
+class _CompileOnly(build_ext):
+    """Compiles the sources of the only extension, as a build would, and links nothing."""
+
+    objects: list[str]
+
+    def build_extensions(self) -> None:
+        (extension,) = self.extensions
+        self.objects = _compile_all(self.compiler, extension.sources, self.build_temp)
+
+
+def _compile_written(directory: str) -> list[str]:
+    """The object files of ``engine/native``."""
+    sources = sorted(str(path) for path in Path(WRITTEN_IN_C).glob("*.c"))
+    command = _CompileOnly(Distribution({"ext_modules": [Extension("engine.native.core", sources)]}))
+    command.build_temp = directory
+    command.ensure_finalized()
+    command.run()
+    return command.objects
+
+
+def _merged(compiled: list[Extension], directory: str) -> list[Extension]:
+    """mypyc's library, and one extension for the shims of all modules that have different last names."""
+    (library,) = (extension for extension in compiled if extension.name not in MODULES)
+    sets: dict[int, list[str]] = collections.defaultdict(list)
+    seen: collections.Counter[str] = collections.Counter()
+    for name in (extension.name for extension in compiled if extension.name in MODULES):
+        last = name.rpartition(".")[2]
+        sets[seen[last]].append(name)
+        seen[last] += 1
+    merged = [library]
+    for number, names in sets.items():
+        lines = ['#include "shims.h"']
+        for name in names:
+            # The attribute of mypyc's library has three underscores for a dot.
+            lines.append(f'SHIM({name.rpartition(".")[2]}, "{library.name}", "{name.replace(".", "___")}")')
+        source = Path(directory, f"shims_{number}.c")
+        source.write_text("\n".join(lines) + "\n")
+        shim = Extension(names[0], [str(source)], include_dirs=[WRITTEN_IN_C], extra_compile_args=["-O1", "-g0"])
+        shim.copied_to = names[1:]
+        merged.append(shim)
+    return merged
 
 
 def cores() -> int:
@@ -188,9 +236,10 @@ class BuildNative(build_ext):
             super().run()
         except (Exception, SystemExit) as error:
             _say_why_pure(error)
-            for name in (self.get_ext_fullpath(extension.name) for extension in self.extensions):
-                with contextlib.suppress(OSError):
-                    Path(name).unlink()
+            for extension in self.extensions:
+                for name in (extension.name, *_copies(extension)):
+                    with contextlib.suppress(OSError):
+                        Path(self.get_ext_fullpath(name)).unlink()
             self.extensions = []
             self.distribution.ext_modules = []
             with contextlib.suppress(Exception):
@@ -210,6 +259,18 @@ class BuildNative(build_ext):
         # The largest first, so that no core waits for it at the end.
         self.extensions.sort(key=lambda extension: -sum(Path(name).stat().st_size for name in extension.sources))
         super().build_extensions()
+
+    def build_extension(self, ext: Extension) -> None:
+        """Build one, and copy it to the other modules that it serves."""
+        super().build_extension(ext)
+        for name in _copies(ext):
+            target = Path(self.get_ext_fullpath(name))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(self.get_ext_fullpath(ext.name), target)
+
+
+def _copies(extension: Extension) -> list[str]:
+    return getattr(extension, "copied_to", [])
 
 
 def _compile_all(
