@@ -7,7 +7,7 @@ decide (D-5).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 from typing import Final, NamedTuple
 
@@ -27,7 +27,7 @@ from engine.format.header import header_bytes
 from engine.format.lsn import NULL_LSN, format_lsn, make_lsn, offset_of
 from engine.log.access import LogAccess
 from engine.log.damage import AfterDamage, AfterDamageCount, is_full
-from engine.log.entry import Damage, LogEntry
+from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile, LogFiles
 from engine.log.passes import LogRange, backward
 from engine.log.reader import FileReader
@@ -35,6 +35,7 @@ from engine.storage.base import Storage
 
 # Bytes between two reports of progress.
 _TOLD_BYTES: Final = 1 << 20
+_REFUSED: Final = frozenset((RESTORE_REQUIRED,))
 
 
 class Tail(NamedTuple):
@@ -280,26 +281,35 @@ class _TailNotes:
         self.immutable = False
         self.damage: Damage | None = None
 
-    def good(self, entry: LogEntry) -> None:
-        """Note an entry before the end of the log."""
-        self.count += 1
-        self.last = entry.lsn
+    def good(self, item: Stretch | LogEntry) -> None:
+        """Note entries before the end of the log."""
+        last = item.entry_at(item.last - offset_of(item.lsn)) if isinstance(item, Stretch) else item
+        self.count += item.entries if isinstance(item, Stretch) else 1
+        self.last = last.lsn
         # An ImmutableFile counts only as the last entry: nothing may be appended, so the next entry begins a new file.
-        self.immutable = entry.type_number == IMMUTABLE_FILE
-        if entry.type_number in CKPT_ENTRIES:
+        self.immutable = last.type_number == IMMUTABLE_FILE
+        self.end = offset_of(last.lsn) + header_bytes(last.flags, last.version) + last.item_size
+        for entry in _entries_of(item, CKPT_ENTRIES):
             self.checkpoint.after(entry.lsn, entry.type_number)
+
+
+def _entries_of(item: Stretch | LogEntry, types: frozenset[int] | None) -> Iterable[LogEntry]:
+    """The entries of some types; None for all."""
+    if isinstance(item, Stretch):
+        return item.entries_of(types)
+    return (item,) if types is None or item.type_number in types else ()
 
 
 def _read_last(storage: Storage, file: LogFile, listener: Listener, *, has_later_file: bool) -> Tail:
     seen = _TailNotes()
     with FileReader(storage, file, is_last=True) as reader:
         name, told = f"{storage.root}/{file.path}", 0
-        for item in reader.entries():
+        for item in reader.stretches():
             # Report progress: a last file may have any size, and damage in it is searched byte by byte for entries.
             if offset_of(item.lsn) >= told:
                 listener.step("FIND_END_OF_LOG", offset_of(item.lsn), reader.window.size_bytes)
                 told = offset_of(item.lsn) + _TOLD_BYTES
-            if isinstance(item, LogEntry):
+            if isinstance(item, Stretch | LogEntry):
                 _take(seen, item, name)
             elif seen.damage is None and item.length:
                 # A later file shows that this header was once intact; it must not be the reason for cutting anything
@@ -335,16 +345,15 @@ def _read_last(storage: Storage, file: LogFile, listener: Listener, *, has_later
         )
 
 
-def _take(seen: _TailNotes, entry: LogEntry, name: str) -> None:
+def _take(seen: _TailNotes, item: Stretch | LogEntry, name: str) -> None:
     if seen.damage is not None:
         # No longer part of the log, but it may show that the part cut off had been durable (D-5).
-        seen.after.add(entry)
+        for entry in _entries_of(item, None):
+            seen.after.add(entry)
         return
-    if entry.type_number == RESTORE_REQUIRED:
+    for entry in _entries_of(item, _REFUSED):
         # Files are missing or were found damaged: this is not a whole log (R-LOG-32).
         raise RefusedError(
             "the log ends with a request to restore the environment", file=name, lsn=format_lsn(entry.lsn)
         )
-    seen.good(entry)
-    header = header_bytes(entry.flags, entry.version)
-    seen.end = offset_of(entry.lsn) + header + entry.item_size
+    seen.good(item)

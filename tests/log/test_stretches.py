@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from engine.errors import JetoolError
 from engine.format.entry_types import LNS, NAME_LNS, TXN_ENDS
 from engine.format.fast.loops import keeping
 from engine.format.lsn import NULL_LSN
@@ -15,6 +16,7 @@ from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFiles, list_log_files
 from engine.log.reader import FileReader
 from engine.log.scan import scan_log
+from engine.log.tail import Tail, find_end
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from tests.support import corpus
@@ -91,6 +93,40 @@ def test_damage_is_met_as_by_entries() -> None:
                 assert opened_out(other.stretches()) == expected
                 met += sum(isinstance(item, Damage) for item in expected)
     assert met > _EDITS
+
+
+def one_by_one(reader: FileReader) -> Iterator[LogEntry | Damage]:
+    """Stands for ``stretches``: no stretch at all."""
+    return reader.entries()
+
+
+def end_of_log(storage: MemoryStorage) -> Tail | tuple[type[JetoolError], str]:
+    try:
+        return find_end(storage, list_log_files(storage))
+    except JetoolError as error:
+        return type(error), str(error)
+
+
+def test_the_end_of_a_log_is_found_by_stretches_as_entry_by_entry(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = random.Random(7)
+    ends = []
+    for env in environments()[::3]:
+        files = {path.name: path.read_bytes() for path in env.glob("*.jdb")}
+        last = max(files)
+        for edit in range(6):
+            data = bytearray(files[last])
+            if edit:
+                data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+            if edit == 1:
+                del data[rng.randrange(len(data)) :]
+            storage = MemoryStorage(files | {last: bytes(data)})
+            ends.append((storage, end_of_log(storage)))
+    monkeypatch.setattr(FileReader, "stretches", one_by_one)
+    for storage, end in ends:
+        assert end_of_log(storage) == end
+    tails = [end for _, end in ends if isinstance(end, Tail)]
+    assert sum(tail.damage is not None for tail in tails) > 20
+    assert sum(tail.commits_at_risk > 0 for tail in tails) > 10
 
 
 @pytest.mark.parametrize("types", [LNS, NAME_LNS, TXN_ENDS])
