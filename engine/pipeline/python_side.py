@@ -18,6 +18,9 @@ NEXT: Final = "; next: "
 # With this variable Spark prints an exception of a worker without its traceback.
 _NO_TRACEBACK: Final = "SPARK_HIDE_TRACEBACK"
 _settled = False
+# What a load without Spark needs for column formats, and to read text fast; the extra ``parquet`` installs them.
+COLUMN_PACKAGES: Final = ("pyarrow", "numpy")
+INSTALL_COLUMN_PACKAGES: Final = "pip install 'pyarrow>=18' numpy"
 
 
 def require(*names: str) -> None:
@@ -35,6 +38,30 @@ def require(*names: str) -> None:
             consequence="nothing was read or changed",
             hint=java.pip_command(),
         )
+
+
+def require_columns(what: str) -> None:
+    """Raise an error if a package for the reading of columns is missing.
+
+    Arguments:
+        what: what needs it, such as "a Parquet source".
+
+    Raises:
+        UnsupportedError: a package is missing.
+    """
+    missing = missing_columns()
+    if missing:
+        raise UnsupportedError(
+            f"{what} needs {missing}", consequence="nothing was read or changed", hint=INSTALL_COLUMN_PACKAGES
+        )
+
+
+def missing_columns() -> str:
+    """A clause that names the missing packages of ``COLUMN_PACKAGES``; empty if all are installed."""
+    missing = [name for name in COLUMN_PACKAGES if not _is_there(name)]
+    if not missing:
+        return ""
+    return f"{' and '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed"
 
 
 def has(*names: str) -> bool:

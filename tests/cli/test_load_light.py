@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from jetool.commands.load import pipeline
 from tests.support.harness import REPOSITORY, environment, run, spawn
 from tests.support.waiting import PATIENCE_S
 
@@ -20,7 +19,7 @@ TEXT = ("--data-format", "utf8")
 
 @pytest.fixture
 def light(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipeline, "is_installed", lambda: False)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
 
 
 @pytest.mark.usefixtures("light")
@@ -60,6 +59,23 @@ def test_what_needs_more_says_so(tmp_path: Path, words: tuple[str, ...]) -> None
     assert plain.returncode == 0, plain.stderr
     assert "line by line" in plain.stderr
     assert '{"v":"a","w":"b"}' in run("get", env, "--db", "d", "1", *TEXT).text
+
+
+@pytest.mark.parametrize("missing", ["pyarrow", "numpy"])
+def test_the_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    """pyarrow does not bring numpy along."""
+    env, source = tmp_path / "env", tmp_path / "a.csv"
+    source.write_text("k,v\n1,a\n")
+    (tmp_path / "a.parquet").write_bytes(b"PAR1")
+    assert run("create", env, "--db", "d").code == 0
+    monkeypatch.setitem(sys.modules, missing, None)
+    done = run("load", env, source, "--db", "d", "--key", "k")
+    assert done.code == 0
+    assert f"without {missing}, which is not installed, the source is read line by line" in done.err
+    refused = run("load", env, tmp_path / "a.parquet", "--db", "d", "--key", "k")
+    assert refused.code == 5
+    assert f"a source in the format parquet needs {missing}, which is not installed" in refused.err
+    assert "pip install 'pyarrow>=18' numpy" in refused.err
 
 
 def without_packages(*words: str) -> subprocess.CompletedProcess[str]:
@@ -126,8 +142,10 @@ def test_standard_input(tmp_path: Path, words: tuple[str, ...], installed: bool,
     more = ("--from", form, "--db", "d", "--key", "k", "--value-format", "raw", "--json")
     begin = [sys.executable, "-m", "jetool"]
     if not installed:
-        patch = "import sys; from jetool.commands.load import pipeline; from jetool.frame import cli\n"
-        begin = [sys.executable, "-c", patch + "pipeline.is_installed = lambda: False; sys.exit(cli.run(sys.argv[1:]))"]
+        patch = (
+            "import sys; sys.modules['pyarrow'] = None; from jetool.frame import cli; sys.exit(cli.run(sys.argv[1:]))"
+        )
+        begin = [sys.executable, "-c", patch]
     done = subprocess.run(
         [*begin, "load", env, *words, *more],
         input=text.encode(),

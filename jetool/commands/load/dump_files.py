@@ -18,7 +18,7 @@ from engine.catalog.name_operations import DatabaseOptions
 from engine.db.database import Database
 from engine.db.environment import Environment
 from engine.errors import JetoolError, NotFoundError, StorageError, plural
-from engine.pipeline.python_side import has
+from engine.pipeline.python_side import missing_columns
 from engine.storage.disk import DiskStorage
 from engine.txn.payload import PutMode
 from engine.txn.txn import Durability
@@ -80,7 +80,7 @@ def load_dump(run: Run, env: str, sources: tuple[str, ...], options: dict[str, A
             if there is not None and not there.temporary:
                 require_same_kind(reader.header, there.duplicates, name)
 
-        many = reader.is_large() and has("numpy", "pyarrow")
+        many = reader.is_large() and not missing_columns()
         if not many:
             found = stack.enter_context(open_to_write(run, env, check=check))
             lead_if_replicated(found)

@@ -109,9 +109,9 @@ class _Work(NamedTuple):
 
 def is_installed() -> bool:
     """Whether the packages that the pipeline needs are installed."""
-    from engine.pipeline.python_side import has
+    from engine.pipeline.python_side import missing_columns
 
-    return has("pyarrow", "numpy")
+    return not missing_columns()
 
 
 def load(run: Run, request: LoadRequest) -> LoadReport:
@@ -120,9 +120,9 @@ def load(run: Run, request: LoadRequest) -> LoadReport:
     Raises:
         JetoolError: nothing was changed, unless the error's consequence states otherwise.
     """
-    from engine.pipeline.python_side import require
+    from engine.pipeline.python_side import require_columns
 
-    require("pyarrow", "numpy")
+    require_columns("this load")
     from engine.pipeline.load import bulk
     from engine.pipeline.load.input import sources
     from engine.pipeline.load.session import LoadSession, LoadStorage

@@ -18,12 +18,17 @@ from engine.db.database import Database
 from engine.db.environment import Environment
 from engine.errors import JetoolError, JobError, plural
 from engine.log.files import list_log_files
-from engine.pipeline import java
 from engine.pipeline.load.input import sources, text_records
 from engine.pipeline.load.input.recipe import RecordForm, resolve
 from engine.pipeline.load.plan import UNCHANGED, LoadResult
 from engine.pipeline.load.reject_file import RejectedRecord, RejectFile
-from engine.pipeline.python_side import require
+from engine.pipeline.python_side import (
+    COLUMN_PACKAGES,
+    INSTALL_COLUMN_PACKAGES,
+    missing_columns,
+    require,
+    require_columns,
+)
 from engine.storage.disk import DiskStorage
 from engine.storage.sidecar import access_of
 from engine.storage.sorted_pairs import in_byte_order
@@ -144,11 +149,16 @@ def load(run: Run, request: pipeline.LoadRequest) -> pipeline.LoadReport:
         UnsupportedError: the source or an option needs pyarrow. JetoolError: as ``_TextLoad.put`` says.
     """
     layout = sources.layout_of(request.paths(), request.source_format, request.delimiter, header=request.header)
-    needs_more = request.engine == "spark" or run.master is not None or run.conf or request.resume
-    if needs_more or request.order_by is not None or request.value_format == "avro":
-        require("pyarrow", "numpy")
-    if not text_records.is_readable(layout):
-        require("pyarrow", "numpy")
+    if request.engine == "spark" or run.master is not None or run.conf:
+        require("pyspark", "pandas", *COLUMN_PACKAGES)
+    for is_asked, option in (
+        (request.resume, "--resume"),
+        (request.order_by is not None, "--order-by"),
+        (request.value_format == "avro", "--value-format avro"),
+        (not text_records.is_readable(layout), f"a source in the format {layout.name}"),
+    ):
+        if is_asked:
+            require_columns(option)
     if request.rejects is not None:
         require_place(request.rejects, "--rejects")
     list_log_files(DiskStorage(request.env))
@@ -156,8 +166,8 @@ def load(run: Run, request: pipeline.LoadRequest) -> pipeline.LoadReport:
     form = resolve(pipeline.wanted(request), layout.form, tuple(source.kinds), source.style)
     work = _TextLoad(run, request, source, form)
     run.messages.notice(
-        "pyarrow is not installed: the source is read line by line, in one process",
-        hint=f"{java.pip_command()}  reads faster, and Parquet and ORC files too",
+        f"without {missing_columns()}, the source is read line by line, in one process",
+        hint=f"{INSTALL_COLUMN_PACKAGES}  reads faster, and Parquet and ORC files too",
     )
     if request.on_duplicate == "error" or run.dry_run:
         # Read everything once before the load: equal keys must be an error before anything changes, and a dry run only
