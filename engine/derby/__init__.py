@@ -13,7 +13,7 @@ Packages and modules, bottom up:
 * ``sql``: the tables of a database with an SQL catalogue, and their rows.
 * ``store``: jetool's own page store on the same files.
 
-Rules are cited by their numbers in derby-behaviour.md (R-DRB-1 to R-DRB-78). The package does not depend on JE: it
+Rules are cited by their numbers in derby-behaviour.md (R-DRB-1 to R-DRB-79). The package does not depend on JE: it
 imports
 ``engine.storage``, ``engine.errors`` and ``engine.events`` only.
 

@@ -44,10 +44,12 @@ OWNER_FILE = "db.lck"
 LOCK_BYTE: Final = base.WRITER_BYTE
 _POLL_S: Final = 0.2
 
-# The layouts have not changed from 10.1 to 10.16; recovery was compared with that of Derby 10.14.2.0 and 10.16.1.1.
+# Recovery was compared with Derby's for each of these releases (derby-log-format.md 20).
 OLDEST = (10, 0)
-NEWEST_READ = (10, 16)
-NEWEST_RECOVERED = (10, 16)
+NEWEST_READ = (10, 17)
+NEWEST_RECOVERED = (10, 17)
+# A database of an older release has no checksum records in its log.
+OLDEST_WITH_CHECKSUMS = (10, 1)
 # Assumed where no control file names a release: every release from this one on opens it.
 _USUAL = (10, 14)
 

@@ -28,7 +28,14 @@ from engine.derby.cache import DEFAULT_PAGES, PageCache
 from engine.derby.catalog import keeps_log
 from engine.derby.checkpoint import CheckpointResult, DerbyCheckpointer, TruncationPoint, archive_point, write_controls
 from engine.derby.containers import Containers
-from engine.derby.database import LOCK_BYTE, LOCK_FILE, NEWEST_RECOVERED, OWNER_FILE, DerbyDatabase
+from engine.derby.database import (
+    LOCK_BYTE,
+    LOCK_FILE,
+    NEWEST_RECOVERED,
+    OLDEST_WITH_CHECKSUMS,
+    OWNER_FILE,
+    DerbyDatabase,
+)
 from engine.derby.database_info import DerbyAnalysis, analyse
 from engine.derby.format import instant
 from engine.derby.format.control import Control
@@ -222,6 +229,8 @@ class _Recovery:
         self._log = DerbyLogFiles(database)
         self._analysis = analyse(self._log, self._controls, listener)
         checksums = self._controls.primary.present or not options.derby_default
+        # Derby 10.0 does not know checksum records, and does not start a database whose log has one (R-DRB-79).
+        checksums = checksums and database.likely_release(self._controls) >= OLDEST_WITH_CHECKSUMS
         self._writer = DerbyLogWriter(
             self._log,
             self._analysis.end.append,

@@ -5,7 +5,8 @@ whose header has the number of its first field. A value that is longer than a pa
 record id of its first part, and each part a second field with the next ones (derby-log-format.md 13.4).
 
 A page or a piece that cannot be read takes one row, or one page of rows, with it; what was lost is yielded in its
-place, and the rows after it follow.
+place, and the rows after it follow. An empty page is lost if the allocation page has it in use, and so is a page in use
+after the end of the file.
 
 Example: row ``(1,7)`` has the columns 0 and 1 on page 1, and its piece ``(9,6)`` the columns 2 and 3. Column 3 is a
 CLOB, whose 100,000 bytes lie in four parts from ``(12,6)`` on.
@@ -19,9 +20,10 @@ from typing import Final, NamedTuple
 from engine.derby.cache import PageCache
 from engine.derby.containers import Container
 from engine.derby.format import column, page
+from engine.derby.format.allocation import AllocationPage
 from engine.derby.format.column import Location
 from engine.derby.format.row import FIELD_OVERFLOW, OVERFLOW, DecodedRow, RowField
-from engine.derby.pages import LivePage
+from engine.derby.pages import LiveAllocation, LivePage
 from engine.errors import DamageError, FormatError
 
 # A row of Derby has at most 1012 columns; a value that is longer than this stays where it is.
@@ -56,18 +58,50 @@ class LostRows(NamedTuple):
 
 def heap_rows(cache: PageCache, home: Container) -> Iterator[WholeRow | LostRows]:
     """The rows of a heap in the order of pages and slots."""
-    for number in range(1, cache.page_count(home)):
+    count = cache.page_count(home)
+    used: _UsedPages | None = None
+    for number in range(count):
         try:
             found = cache.get(home, number)
             rows = _rows_of(found, number)
         except (DamageError, FormatError) as error:
-            yield LostRows(number, None, error.what)
+            # Page 0 has no rows; without its map any empty page may have had some.
+            if number:
+                yield LostRows(number, None, error.what)
             continue
+        if isinstance(found, LiveAllocation):
+            used = _UsedPages(found.content)
+        elif found is None and (used is None or used.has(number)):
+            yield LostRows(number, None, f"page {number} of container {home.key.container} is in use and empty")
         for row in rows:
             try:
                 yield WholeRow(Location(number, row.header.record_id), _values(cache, home, row))
             except (DamageError, FormatError) as error:
                 yield LostRows(number, row.header.record_id, error.what)
+    missing = used.first_from(count) if used is not None else None
+    if missing is not None:
+        yield LostRows(missing, None, f"page {missing} of container {home.key.container} is in use and missing")
+
+
+class _UsedPages:
+    """The pages in use according to one allocation page, which precedes them in the file."""
+
+    __slots__ = ("_extent", "_free")
+
+    def __init__(self, stored: AllocationPage) -> None:
+        self._extent = stored.extent
+        self._free = stored.free
+
+    def has(self, number: int) -> bool:
+        bit = number - self._extent.first_page
+        return 0 <= bit < self._extent.allocated and not self._free.get(bit)
+
+    def first_from(self, number: int) -> int | None:
+        """The first page in use from `number` on."""
+        first = max(number, self._extent.first_page)
+        return next(
+            (one for one in range(first, self._extent.first_page + self._extent.allocated) if self.has(one)), None
+        )
 
 
 def _rows_of(found: object, number: int) -> list[DecodedRow]:
