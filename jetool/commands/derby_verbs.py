@@ -256,14 +256,26 @@ def undo(run: Run, *, env: str, force: bool) -> int:
 
 def verify(run: Run, /, *, env: str, **options: Any) -> int:
     """Check control files and log, and also every page unless only the log is requested."""
-    from jetool.commands.verify.derby import verify_database
+    from jetool.commands.verify.derby import verify_database, verify_part
 
-    only_je = {"secondaries": "--secondary", "wanted": "--files", "name": "--db", "rate": "--rate"}
+    only_je = {"secondaries": "--secondary", "name": "--db"}
     if given := [shown for option, shown in only_je.items() if options[option]]:
         raise kinds.not_for(kinds.DERBY, ", ".join(given))
     for level in _TREE_LEVELS:
         if options[level]:
             raise UsageError(f"--{level} has no meaning for a Derby database", hint="use --full: it checks every page")
+    storage = _to_read(env)
+    if options["rate"] is not None:
+        from engine.storage.throttle import Throttle, ThrottledStorage
+
+        storage = ThrottledStorage(storage, Throttle(options["rate"]))
+    wanted = options["wanted"]
+    if wanted is not None:
+        if levels := [f"--{one}" for one in ("log", "tail", "quick", "full") if options[one]]:
+            raise UsageError(f"--files and {levels[0]} exclude each other", hint="leave one of them out")
+        if wanted.kind == kinds.JE:
+            raise kinds.not_for(kinds.DERBY, "--files with the name of a JE file")
+        return verify_part(run, storage, wanted.first, wanted.last, strict=options["strict"])
     # ``--full`` takes precedence over options that limit the check.
     log_only = (options["quick"] or options["log"] or options["tail"]) and not options["full"]
-    return verify_database(run, _to_read(env), log_only=log_only, strict=options["strict"])
+    return verify_database(run, storage, log_only=log_only, strict=options["strict"])

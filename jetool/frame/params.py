@@ -11,7 +11,7 @@ type       written                                                 value
 ``POINT``  ``lsn:0x1f/0x2a3c``, ``time:-15m``, ``commits:-3``      ``engine.rescue``'s ``Point``
 ``FILE``   ``0x1f``, ``0000001f.jdb``, ``0000001f``                int
 ``FILES``  the same, or Derby's ``log31.dat``                      ``FileNumber``
-``FILE_RANGE``  ``0x10..0x1f``, either end may be left out; ``A`` is one file   ``FileRange``
+``FILE_RANGE``  ``FILES..FILES``, either end may be left out; ``A`` is one file   ``FileRange``
 ``TIME``   ``2026-11-21T14:01:01Z``, ``2026-11-21``, ``-15m``      int, ms since 1970 UTC
 ``KEY``    text, or ``0x`` and hex; --key-format changes the text  bytes
 ``DATA``   the same for --data-format                              bytes
@@ -267,7 +267,7 @@ TIME: Final = times.TIME
 KEY: Final = BytesType("KEY", "key_format")
 DATA: Final = BytesType("DATA", "data_format")
 FILE: Final = places.FILE
-FILES: Final = places.AnyFileType()
+FILES: Final = places.FILES
 FILE_RANGE: Final = places.FileRangeType()
 HOST: Final = HostPortType()
 FIELDS: Final = FieldsType()

@@ -60,6 +60,8 @@ class DerbyReport(NamedTuple):
         pages: pages checked.
         rows: rows checked.
         not_checked: skipped checks, as clauses for the summary.
+        scope: the only part that was checked; empty: all of the database.
+        files: log files in that part; None: all.
     """
 
     findings: tuple[DerbyFinding, ...]
@@ -69,6 +71,8 @@ class DerbyReport(NamedTuple):
     pages: int
     rows: int
     not_checked: tuple[str, ...]
+    scope: str = ""
+    files: int | None = None
 
 
 def verify(database: DerbyDatabase, *, pages: bool = True, listener: Listener = SILENT) -> DerbyReport:

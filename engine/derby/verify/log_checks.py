@@ -82,7 +82,8 @@ def check_log(log: DerbyLogFiles, controls: Controls, listener: Listener) -> Log
     scan = _Scan(log, start, listener)
     end = scan.run()
     findings += scan.findings
-    findings += _check_end(log, start, end)
+    findings += _check_checkpoint(log, start, end)
+    findings += check_end(log, end)
     findings += _open_transactions(scan.table)
     # A log that ends early gives no upper bound for the versions of pages.
     complete = end.append >= start.redo_lwm and scan.consistent
@@ -101,7 +102,7 @@ def _check_older(log: DerbyLogFiles, start: Start) -> list[DerbyFinding]:
     try:
         log.header(oldest)
     except DamageError as error:
-        return [_old_damage(log, str(error), instant.make(oldest, 0))]
+        return [old_damage(log, str(error), instant.make(oldest, 0))]
     scan = ForwardScan(log, instant.make(oldest, HEADER_SIZE))
     for one in scan:
         # The scan has reached the part that recovery reads: the older part is whole.
@@ -111,10 +112,10 @@ def _check_older(log: DerbyLogFiles, start: Start) -> list[DerbyFinding]:
     if end is None or end.stopped_at >= start.undo_lwm:
         return []
     message = f"the log in front of the undo low water mark cannot be read: {end.reason}"
-    return [_old_damage(log, message, end.stopped_at)]
+    return [old_damage(log, message, end.stopped_at)]
 
 
-def _old_damage(log: DerbyLogFiles, message: str, at: int) -> DerbyFinding:
+def old_damage(log: DerbyLogFiles, message: str, at: int) -> DerbyFinding:
     """Damage that neither recovery nor a running Derby reads: it affects only a roll-forward of an archived log."""
     archived = log.database.properties.get(ARCHIVE_PROPERTY, "").lower() == "true"
     return finding(
@@ -170,9 +171,9 @@ class _Scan:
                 except DamageError as error:
                     self.consistent = False
                     self._report("DRB-LOG-007", one, error.what)
-            # Without its flag a checksum record guards nothing, and the flag itself is not covered by a checksum.
-            if isinstance(one.operation, Checksum) and one.group != _GUARD:
-                self._report("DRB-LOG-006", one, f"a checksum record has the flags {one.group:#x}, not {_GUARD:#x}")
+            problem = guard_problem(one)
+            if problem is not None:
+                self._report("DRB-LOG-006", one, problem)
             self.notes.see(one)
             self.versions.see(one)
         assert scan.end is not None
@@ -183,15 +184,28 @@ class _Scan:
         self.findings.append(finding(code, message, file=path, at=one.instant))
 
 
-def _check_end(log: DerbyLogFiles, start: Start, end: ScanEnd) -> list[DerbyFinding]:
+def guard_problem(one: Record) -> str | None:
+    """Why a checksum record guards nothing; None for a sound one and for any other record."""
+    # Without its flag a checksum record guards nothing, and the flag itself is not covered by a checksum.
+    if not isinstance(one.operation, Checksum) or one.group == _GUARD:
+        return None
+    return f"a checksum record has the flags {one.group:#x}, not {_GUARD:#x}"
+
+
+def _check_checkpoint(log: DerbyLogFiles, start: Start, end: ScanEnd) -> list[DerbyFinding]:
+    """Whether the log reaches its last checkpoint."""
+    promised = max(start.redo_lwm, start.checkpoint_at)
+    # The checkpoint counts records up to here as logged, and their pages may be written.
+    if end.append > promised or start.checkpoint is None:
+        return []
+    message = f"the log ends in front of its last checkpoint {instant.show(promised)}: {end.reason}"
+    return [finding("DRB-LOG-008", message, file=log.path(instant.file_of(end.stopped_at)), at=end.stopped_at)]
+
+
+def check_end(log: DerbyLogFiles, end: ScanEnd) -> list[DerbyFinding]:
     """The end of the log and everything after it."""
     findings = []
     path = log.path(instant.file_of(end.stopped_at))
-    promised = max(start.redo_lwm, start.checkpoint_at)
-    # The checkpoint counts records up to here as logged, and their pages may be written.
-    if end.append <= promised and start.checkpoint is not None:
-        message = f"the log ends in front of its last checkpoint {instant.show(promised)}: {end.reason}"
-        findings.append(finding("DRB-LOG-008", message, file=path, at=end.stopped_at))
     if end.obstacle is not None:
         following = log.path(instant.file_of(end.stopped_at) + 1)
         findings.append(finding("DRB-LOG-004", end.obstacle, file=following))

@@ -42,7 +42,7 @@ from engine.verify.log_rules import UNREADABLE, UNSUPPORTED
 from engine.verify.report import ERROR, WARNING, Report
 from jetool.commands.verify.rows import CheckSummary, JeFindingView, check_summary, why_of, words_of
 from jetool.commands.verify.several import SeveralSummary, VerifiedEnvironment, verify_several
-from jetool.frame import exits, params
+from jetool.frame import exits, kinds, params
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.options import RenamedOption, Run
 from jetool.output.findings import FindingRow
@@ -188,6 +188,7 @@ def verify(run: Run, /, env: str, **options: Any) -> int:
 
     For a Derby database both control files, the log, valid records after its end and missing containers are checked.
     Without --log, --end and --quick, every page of every container is checked too, and its version against the log.
+    --files log3.dat..log7.dat checks the records, groups and links of these log files alone.
 
     Notes (JE-OPEN) name obstacles to opening a sound log with JE, and conditions for it: duplicates of JE 3 or 4 in the
     recovery interval, less free disk space than je.freeDisk, classes that order keys.
@@ -237,6 +238,8 @@ def _verify_part(run: Run, env: str, storage: Storage, options: Mapping[str, Any
     from engine.verify.part import DATABASE_LEVELS, files_between, verify_database, verify_files
 
     wanted, name = options["wanted"], options["name"]
+    if wanted is not None and wanted.kind == kinds.DERBY:
+        raise kinds.not_for(kinds.JE, "--files with log*.dat")
     levels = [level for level in DATABASE_LEVELS if options[level]]
     others = ["log", "tail", "space", "rep", "quick", "full"] + ([*levels, "db"] if wanted is not None else [])
     given = [f"--{one}" for one in others if options.get(one if one != "db" else "name")]

@@ -9,6 +9,7 @@ from engine.derby.log import DerbyLogFiles
 from engine.derby.verify.check import MISSING_CONTAINERS, DerbyReport, verify
 from engine.derby.verify.findings import CODES, ERROR, NOTE, WARNING, DerbyFinding, finding
 from engine.errors import plural
+from engine.fields import ABSENT
 from engine.storage.base import Storage
 from engine.verify import repairs
 from jetool.commands.verify.rows import CheckSummary, why_of
@@ -49,18 +50,31 @@ def verify_database(run: Run, storage: Storage, *, log_only: bool, strict: bool)
     Returns:
         The exit code.
     """
-    database = DerbyDatabase(storage)
-    files = len(DerbyLogFiles(database).numbers())
-    report = verify(database, pages=not log_only, listener=run.listener)
+    report = verify(DerbyDatabase(storage), pages=not log_only, listener=run.listener)
+    # A check that could not run is listed as not checked, never as passed.
+    checked = [name for name in _LOG_CHECKS + (() if log_only else _PAGE_CHECKS) if name not in report.not_checked]
+    return _print(run, storage, report, checked, partly=log_only or bool(report.not_checked), strict=strict)
+
+
+def verify_part(run: Run, storage: Storage, first: int, last: int | None, *, strict: bool) -> int:
+    """Check the log files from ``first`` to ``last`` (None: the newest), and print the findings."""
+    from engine.derby.verify.part import verify_log_files
+
+    report = verify_log_files(DerbyDatabase(storage), first, last, listener=run.listener)
+    return _print(run, storage, report, ["control files", "log"], partly=True, strict=strict)
+
+
+def _print(run: Run, storage: Storage, report: DerbyReport, checked: list[str], *, partly: bool, strict: bool) -> int:
+    files = len(DerbyLogFiles(DerbyDatabase(storage)).numbers()) if report.files is None else report.files
     # Findings about interrupted repairs come first, because files between two states explain most other findings.
     report = report._replace(findings=(*_of_repairs(storage), *report.findings))
     code = _code(report, strict=strict)
     views = [shown(one) for one in report.findings]
-    # A check that could not run is listed as not checked, never as passed.
-    checked = [name for name in _LOG_CHECKS + (() if log_only else _PAGE_CHECKS) if name not in report.not_checked]
-    read = f"no error in {plural(report.records, 'log record')} and {plural(report.pages, 'page')}"
-    why = why_of(views, f"{read}; checked: {', '.join(checked)}")
-    verdict = exits.verdict(code, why, partly=log_only or bool(report.not_checked))
+    pages = "" if report.scope else f" and {plural(report.pages, 'page')}"
+    read = f"no error in {plural(report.records, 'log record')}{pages}"
+    part = f" of {report.scope}" if report.scope else ""
+    why = why_of(views, f"{read}{part}; checked: {', '.join(checked)}")
+    verdict = exits.verdict(code, why, partly=partly)
     found = run.out.findings(RULES, [str(storage.root)], verdict)
     for view in views:
         found.add(view)
@@ -80,6 +94,7 @@ def verify_database(run: Run, storage: Storage, *, log_only: bool, strict: bool)
             containers=report.containers,
             pages=report.pages,
             rows=report.rows,
+            scope=report.scope or ABSENT,
         )
     )
     return code

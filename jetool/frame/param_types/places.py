@@ -220,10 +220,17 @@ FILE: Final = FileType()
 
 
 class FileRange(NamedTuple):
-    """Log files by number, both ends included; ``last`` None: up to the newest."""
+    """Log files by number, both ends included.
+
+    Attributes:
+        first: the first file.
+        last: the last file; None: the newest.
+        kind: ``je`` or ``derby`` if the spelling determines the kind, else None.
+    """
 
     first: int
     last: int | None
+    kind: str | None = None
 
     def holds(self, number: int) -> bool:
         """Whether a file is in the range."""
@@ -240,11 +247,15 @@ class FileRangeType(click.ParamType[FileRange]):
         if isinstance(value, FileRange):
             return value
         first, dots, last = str(value).strip().partition("..")
-        low = FILE.convert(first, param, ctx) if first or not dots else 0
-        high = low if not dots else FILE.convert(last, param, ctx) if last else None
+        ends = [FILES.convert(one, param, ctx) for one in ((first, last) if dots else (first,)) if one or not dots]
+        low = ends[0].number if first or not dots else 0
+        high = low if not dots else ends[-1].number if last else None
         if high is not None and high < low:
             self.fail(f"{value!r} ends before it begins", param, ctx)
-        return FileRange(first=low, last=high)
+        named = {one.kind for one in ends} - {None}
+        if len(named) > 1:
+            self.fail(f"{value!r} names files of JE and of Derby", param, ctx)
+        return FileRange(first=low, last=high, kind=next(iter(named), None))
 
 
 class AnyFileType(click.ParamType[FileNumber]):
@@ -264,3 +275,6 @@ class AnyFileType(click.ParamType[FileNumber]):
             self.fail(f"{value!r} names no log file; write 0x1f, 0000001f.jdb or (Derby) log31.dat", param, ctx)
         # ``0x1f`` is a number for both kinds; a bare name of eight digits is a JE file.
         return FileNumber(FILE.convert(text, param, ctx), None if text[:2].lower() == "0x" else "je")
+
+
+FILES: Final = AnyFileType()
