@@ -273,8 +273,7 @@ def verify(run: Run, /, *, env: str, **options: Any) -> int:
     if wanted is not None:
         if levels := [f"--{one}" for one in ("log", "tail", "quick", "full") if options[one]]:
             raise UsageError(f"--files and {levels[0]} exclude each other", hint="leave one of them out")
-        if wanted.kind == kinds.JE:
-            raise kinds.not_for(kinds.DERBY, "--files with the name of a JE file")
+        kinds.require_files_of(kinds.DERBY, wanted.kind)
         return verify_part(run, storage, wanted.first, wanted.last, strict=options["strict"])
     # ``--full`` takes precedence over options that limit the check.
     log_only = (options["quick"] or options["log"] or options["tail"]) and not options["full"]

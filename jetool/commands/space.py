@@ -15,9 +15,9 @@ from engine.rescue.repair.access import writer_of
 from engine.rescue.space import OTHER, RESERVED, STATES, SpaceFile, SpaceReport, recounted, survey_space
 from engine.storage.disk import DiskStorage
 from engine.verdict import CheckVerdict
-from jetool.frame import exits, kinds, params
+from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment
-from jetool.frame.kinds import require_je
+from jetool.frame.kinds import JE, require_files_of, require_je
 from jetool.frame.options import Run
 from jetool.frame.param_types.places import FileRange
 from jetool.output.shape import Style, to_text
@@ -192,8 +192,8 @@ def space(
     """
     storage = DiskStorage(env)
     require_je(storage)
-    if wanted is not None and wanted.kind == kinds.DERBY:
-        raise kinds.not_for(kinds.JE, "--files with log*.dat")
+    if wanted is not None:
+        require_files_of(JE, wanted.kind)
     writer = writer_of(storage)
     reader = storage.lock_holder(LOCK_FILE, READERS_BYTE) if storage.stat(LOCK_FILE) is not None else None
     databases: tuple[DatabaseSpace, ...] = ()

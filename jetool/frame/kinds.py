@@ -101,6 +101,17 @@ def not_for(kind: str, options: str) -> UsageError:
     return UsageError(f"{options}: not available for {_NAMES[kind]}", hint="leave it out, or see --help")
 
 
+def require_files_of(kind: str, spelled: str | None) -> None:
+    """Refuse ``--files`` with names of another kind of log file.
+
+    Arguments:
+        kind: ``JE`` or ``DERBY``.
+        spelled: the kind of the names, None for plain numbers.
+    """
+    if spelled is not None and spelled != kind:
+        raise not_for(kind, f"--files with names of log files of {_NAMES[spelled]}")
+
+
 def require_je(storage: Storage) -> None:
     """Refuse a directory that is not a JE environment.
 

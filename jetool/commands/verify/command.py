@@ -42,8 +42,9 @@ from engine.verify.log_rules import UNREADABLE, UNSUPPORTED
 from engine.verify.report import ERROR, WARNING, Report
 from jetool.commands.verify.rows import CheckSummary, JeFindingView, check_summary, why_of, words_of
 from jetool.commands.verify.several import SeveralSummary, VerifiedEnvironment, verify_several
-from jetool.frame import exits, kinds, params
+from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment
+from jetool.frame.kinds import JE, require_files_of
 from jetool.frame.options import RenamedOption, Run
 from jetool.output.findings import FindingRow
 
@@ -238,8 +239,8 @@ def _verify_part(run: Run, env: str, storage: Storage, options: Mapping[str, Any
     from engine.verify.part import DATABASE_LEVELS, files_between, verify_database, verify_files
 
     wanted, name = options["wanted"], options["name"]
-    if wanted is not None and wanted.kind == kinds.DERBY:
-        raise kinds.not_for(kinds.JE, "--files with log*.dat")
+    if wanted is not None:
+        require_files_of(JE, wanted.kind)
     levels = [level for level in DATABASE_LEVELS if options[level]]
     others = ["log", "tail", "space", "rep", "quick", "full"] + ([*levels, "db"] if wanted is not None else [])
     given = [f"--{one}" for one in others if options.get(one if one != "db" else "name")]

@@ -254,7 +254,7 @@ class FileRangeType(click.ParamType[FileRange]):
             self.fail(f"{value!r} ends before it begins", param, ctx)
         named = {one.kind for one in ends} - {None}
         if len(named) > 1:
-            self.fail(f"{value!r} names files of JE and of Derby", param, ctx)
+            self.fail(f"{value!r}: one end is a file of JE, the other of Derby", param, ctx)
         return FileRange(first=low, last=high, kind=next(iter(named), None))
 
 
