@@ -11,7 +11,7 @@ from engine.rep.acks import InsufficientAcksError, InsufficientReplicasError
 from engine.rep.arbiter.arbiter_file import FILE_NAME
 from engine.rep.arbiter.arbiter_node import ArbiterNode
 from engine.rep.client.call import ask
-from engine.rep.client.connection import Address, Connection, SocketNetwork
+from engine.rep.client.connection import SocketNetwork
 from engine.rep.client.group_state import look
 from engine.rep.client.handshake import ARBITER
 from engine.rep.master.election import NO_NODE, new_proposal
@@ -26,6 +26,7 @@ from engine.rep.wire.values import NameIdPair
 from engine.storage.memory import MemoryStorage
 from tests.rep.master.leaders import GROUP
 from tests.support.environments.workload import SMALL
+from tests.support.groups.networks import NotedNetwork
 from tests.support.groups.nodes import QUICK, free_ports, waiting_for
 from tests.support.waiting import PATIENCE_S, eventually
 
@@ -169,28 +170,9 @@ def test_an_emptied_directory_has_no_vote_before_a_master_has_it(three: Three) -
     assert isinstance(told(three, Propose(proposal=new_proposal())), Promise)
 
 
-class Spy:
-    """A network that notes what is sent."""
-
-    def __init__(self) -> None:
-        self.sent: list[bytes] = []
-
-    def connect(self, address: Address, deadline: float) -> Connection:
-        plain, sent = SocketNetwork().connect(address, deadline), self.sent
-
-        class Noting:
-            receive, close = plain.receive, plain.close
-
-            def send(self, data: bytes, deadline: float) -> None:
-                sent.append(data)
-                plain.send(data, deadline)
-
-        return Noting()
-
-
 def test_a_member_says_its_id(three: Three) -> None:
     """A master of JE that has not confirmed the record of a member takes another id for another node."""
-    config, spy = three.running[2].config, Spy()
+    config, spy = three.running[2].config, NotedNetwork()
     three.stop(2)
     again = ArbiterNode(three.storages[2], config, spy)
     again.start()

@@ -8,7 +8,7 @@ import pytest
 
 from engine.db.environment import Environment
 from engine.rep.client.call import ask
-from engine.rep.client.connection import Address, SocketNetwork
+from engine.rep.client.connection import Address, Network, SocketNetwork
 from engine.rep.client.group_state import state_of
 from engine.rep.client.master_transfer import plan_transfer, transfer_master
 from engine.rep.group import committed_members
@@ -22,10 +22,13 @@ from engine.rep.records import GetRequest, PutRequest
 from engine.rep.remote import get_record, put_record
 from engine.rep.status import Role
 from engine.rep.wire.election_lines import ACCEPTOR, Promise, Propose
+from engine.rep.wire.feeder import FEEDER, ReplicaProtocolVersion
 from engine.rep.wire.lines import Envelope
+from engine.rep.wire.values import NameIdPair
 from engine.storage.memory import MemoryStorage
 from tests.rep.master.leaders import GROUP, leading
 from tests.support.environments.workload import SMALL
+from tests.support.groups.networks import NotedNetwork
 from tests.support.groups.nodes import QUICK, free_ports
 from tests.support.groups.playing import described, opened
 from tests.support.groups.streams import check_index
@@ -40,7 +43,9 @@ class Nodes:
         self.storages = [MemoryStorage() for _ in self.places]
         self.running: dict[int, JoinedNode] = {}
 
-    def start(self, at: int, priority: int = 1, *, forms: bool = False, alone: bool = False) -> JoinedNode:
+    def start(
+        self, at: int, priority: int = 1, *, forms: bool = False, alone: bool = False, network: Network | None = None
+    ) -> JoinedNode:
         """Start a member with a vote; n1 is the first.
 
         Arguments:
@@ -52,7 +57,7 @@ class Nodes:
             f"n{at + 1}", self.places[at], others, "ELECTABLE", priority,
             LeadConfig(ack_timeout_s=PATIENCE_S), forms, GROUP if forms else None, environment=SMALL, intervals=QUICK,
         )  # fmt: skip
-        self.running[at] = node = JoinedNode(self.storages[at], config, SocketNetwork())
+        self.running[at] = node = JoinedNode(self.storages[at], config, network or SocketNetwork())
         node.start()
         return node
 
@@ -142,6 +147,38 @@ def test_they_lead_by_turns(nodes: Nodes) -> None:
         check_index(env)
         assert described(env) == expected
         env.close()
+
+
+def said_ids(network: NotedNetwork, name: str) -> list[int]:
+    """The ids that a node has given of itself in the first messages to masters."""
+    found: list[int] = []
+    for data in network.sent:
+        for node_id in range(-1, 9):
+            hello = ReplicaProtocolVersion(version=9, node=NameIdPair(name, node_id))
+            if data == FEEDER.encode(hello, 9, client=True):
+                found.append(node_id)
+    return found
+
+
+def test_a_member_says_the_id_of_its_own_log() -> None:
+    """As JE: -1 until its log has its record, then the id of the record, also after a restart.
+
+    A master of JE 18.3 that has not confirmed the record takes another id for another node at the same address.
+    """
+    nodes, first, again = Nodes(), NotedNetwork(), NotedNetwork()
+    try:
+        nodes.start(0, forms=True)
+        nodes.await_roles(0)
+        nodes.start(1, network=first)
+        nodes.await_roles(0)
+        eventually(lambda: committed_nodes(nodes.running[1].environment) == ["n1", "n2"])
+        assert said_ids(first, "n2")[0] == -1
+        nodes.stop(1)
+        nodes.start(1, network=again)
+        nodes.await_roles(0)
+        assert set(said_ids(again, "n2")) == {2}
+    finally:
+        nodes.close()
 
 
 def test_one_without_priority_votes_and_is_not_elected() -> None:

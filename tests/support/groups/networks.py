@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from functools import cache
 
-from engine.rep.client.connection import Address, Connection, Network
+from engine.rep.client.connection import Address, Connection, Network, SocketNetwork
 from engine.rep.peers import DisconnectedError
 from tests.support.groups.recordings import HOME, Recording, files, read
 
@@ -147,3 +147,26 @@ class FaultyConnection:
     def close(self) -> None:
         """End it."""
         self._inner.close()
+
+
+class NotedNetwork:
+    """A network that notes what is sent.
+
+    Attributes:
+        sent: the bytes of each call of ``send``.
+    """
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+
+    def connect(self, address: Address, deadline: float) -> Connection:
+        plain, sent = SocketNetwork().connect(address, deadline), self.sent
+
+        class Noting:
+            receive, close = plain.receive, plain.close
+
+            def send(self, data: bytes, deadline: float) -> None:
+                sent.append(data)
+                plain.send(data, deadline)
+
+        return Noting()

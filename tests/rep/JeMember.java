@@ -93,7 +93,15 @@ public class JeMember {
                     throw e;
                 }
                 say("acked " + key);
-                Thread.sleep(2);
+                Thread.sleep(10);
+            } catch (InsufficientLogException e) {
+                say("restore");
+                NetworkRestoreConfig restore = new NetworkRestoreConfig();
+                restore.setRetainLogFiles(false);
+                new NetworkRestore().execute(e, restore);
+                if (env != null) try { env.close(); } catch (Exception ignored) { }
+                env = null;
+                db = null;
             } catch (Exception e) {
                 say("error " + e.getClass().getSimpleName() + " " + String.valueOf(e.getMessage()).split("\n")[0]);
                 if (db != null) try { db.close(); } catch (Exception ignored) { }
