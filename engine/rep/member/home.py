@@ -21,6 +21,7 @@ from engine.format.versions import MASTER_TERM, NEWEST_VERSION
 from engine.log.marker import MARKER
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.group_state import GroupLook, NodeLook
+from engine.rep.client.handshake import NEW_NODE
 from engine.rep.client.hot_copy import choose
 from engine.rep.group import ELECTABLE, VOTERS, Membership, committed_members, form_group, may_form, read_membership
 from engine.rep.master.promises import NO_PROMISES, PromiseFile, Promises
@@ -113,6 +114,15 @@ class Home:
         if members is None or mine is None or mine.removed or mine.type != ELECTABLE:
             return None
         return (members, mine) if (mine.host, mine.port) == config.listen else None
+
+    def recorded_id(self) -> int:
+        """The id of this member in its own log, also of a record that is not confirmed; -1 without a record.
+
+        A node says this id to a master, as JE does. A SECONDARY has no record, and gets an id with each connection.
+        """
+        members = committed_members(self.env.engine) if self.env is not None and self._config.votes else None
+        mine = members.node(self._config.name) if members is not None else None
+        return mine.id if mine is not None and not mine.removed else NEW_NODE
 
     def open_if_there(self) -> None:
         """Open the environment, if it is complete.

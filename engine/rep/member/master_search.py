@@ -47,8 +47,7 @@ class Seeker:
     @property
     def node_id(self) -> int:
         """The id of this node. A member knows its id from its own log: JE 25.3 ignores promises without it."""
-        own = self._home.own_record() if self._node_id == NEW_NODE else None
-        return own[1].id if own is not None else self._node_id
+        return self._node_id if self._node_id != NEW_NODE else self._home.recorded_id()
 
     @node_id.setter
     def node_id(self, node_id: int) -> None:
@@ -149,7 +148,9 @@ class Seeker:
         uuid = (members.group.uuid_high, members.group.uuid_low) if members is not None else UNKNOWN_UUID
         log_version = self._home.log_version
         cache_bytes = config.environment.cache_bytes
-        joining = NodeIdentity(config.name, *config.listen, config.node_type, log_version, cache_bytes)
+        joining = NodeIdentity(
+            config.name, *config.listen, config.node_type, log_version, cache_bytes, self._home.recorded_id()
+        )
         try:
             joined = join(
                 self._network, address, self.group, config.timeout_s, force=config.force, uuid=uuid, joining=joining
