@@ -16,8 +16,6 @@ proposes, the promise shows 50, and n2, whose log ends at 47, is not elected.
 from __future__ import annotations
 
 import contextlib
-import random
-import threading
 import time
 from typing import Final
 
@@ -27,7 +25,7 @@ from engine.format.entry_types import COMMIT
 from engine.format.versions import MASTER_TERM, NEWEST_VERSION, WRITTEN_VERSION
 from engine.format.vlsn import NULL_VLSN
 from engine.rep.arbiter.arbiter_file import ArbiterCommit, ArbiterFile
-from engine.rep.client.call import ServiceError, ask
+from engine.rep.client.call import ask
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.feeder_stream import FeederStream
 from engine.rep.client.group_state import GroupLook, check_group, look
@@ -39,6 +37,7 @@ from engine.rep.master.promises import PromiseFile
 from engine.rep.member.config import JoinConfig
 from engine.rep.member.elections import Voter
 from engine.rep.member.monitors import Monitors
+from engine.rep.member.rounds import Rounds
 from engine.rep.peers import DisconnectedError, PeerError, address_text
 from engine.rep.restore import holds_log
 from engine.rep.services.port import Port, Service
@@ -49,7 +48,6 @@ from engine.rep.wire.feeder import Heartbeat
 from engine.rep.wire.group_lines import Members
 from engine.storage.base import Storage
 
-_PASSING: Final = (DisconnectedError, ServiceError)
 # JE's arbiters name this one. It plays no part, as nothing is suggested.
 _PRIORITY: Final = -(1 << 31)
 # Longest wait for a node that hangs.
@@ -63,11 +61,6 @@ class ArbiterNode:
         storage: the directory of the arbiter.
         config: how it joins; its ``node_type`` is ``ARBITER``.
         network: how to get to the nodes of the group.
-
-    Attributes:
-        role: replica while it is connected to the master, otherwise unknown.
-        failure: the error that stopped the arbiter, or None.
-        problem: why it currently has no master, or None.
     """
 
     def __init__(self, storage: Storage, config: JoinConfig, network: Network) -> None:
@@ -82,8 +75,7 @@ class ArbiterNode:
         self._file = ArbiterFile(storage)
         self._promises = PromiseFile(storage)
         self._step_s = min(config.timeout_s, _STEP_S)
-        self._changed = threading.Condition()
-        self._stopping = False
+        self._rounds = Rounds(config.name, self._round, self._leave, config.intervals, votes=True)
         self._stream: FeederStream | None = None
         self._group = config.group or ""
         self._uuid = UNKNOWN_UUID
@@ -98,10 +90,21 @@ class ArbiterNode:
         self._questions = Questions(self.facts, self._heard)
         tls = server_context(config.tls) if config.tls is not None else None
         self._port = Port(config.listen, self._services, tls)
-        self._thread = threading.Thread(target=self._main, name=f"{config.name} main", daemon=True)
-        self.role = Role.UNKNOWN
-        self.failure: Exception | None = None
-        self.problem: JetoolError | None = None
+
+    @property
+    def role(self) -> Role:
+        """Replica while it is connected to the master, otherwise unknown."""
+        return self._rounds.role
+
+    @property
+    def failure(self) -> Exception | None:
+        """The error that stopped the arbiter, or None."""
+        return self._rounds.failure
+
+    @property
+    def problem(self) -> JetoolError | None:
+        """Why the arbiter currently has no master, or None."""
+        return self._rounds.problem
 
     def start(self) -> None:
         """Read the files of the arbiter, and search for the master.
@@ -129,27 +132,23 @@ class ArbiterNode:
             self._port.close()
             self._file.close()
             raise
-        self._thread.start()
+        self._rounds.start()
 
     def stop(self) -> None:
         """Leave the group."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify_all()
+        self._rounds.stop()
         self._voter.acceptor.let_go()
         stream = self._stream
         if stream is not None:
             stream.close()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._rounds.join()
         self._monitors.left(failed=self.failure is not None)
         self._port.close()
         self._file.close()
 
     def await_end(self, timeout_s: float) -> bool:
         """Wait until the arbiter has failed; False after the timeout."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self.failure is not None, timeout_s)
+        return self._rounds.await_end(timeout_s)
 
     def status(self) -> NodeStatus:
         """The state of the arbiter, for reports; its VLSN is that of the last acknowledged commit."""
@@ -191,7 +190,7 @@ class ArbiterNode:
         return {**self._questions.services, **self._voter.acceptor.services}
 
     def _vote(self) -> Vote | None:
-        if self._stopping or not self._file.is_member:
+        if self._rounds.stopping or not self._file.is_member:
             return None
         commit = self._file.state.commit
         suggestion = NO_NODE._replace(port=self.config.listen[1])
@@ -202,35 +201,13 @@ class ArbiterNode:
         stream = self._stream
         if stream is not None and not self._voter.is_elected(self._master_name):
             stream.close()
-        with self._changed:
-            self._changed.notify_all()
+        self._rounds.notify()
 
     def _heard(self, result: Result) -> None:
         if result.value.node != self.config.name:
             self._voter.heard(result)
 
     # The main thread.
-
-    def _main(self) -> None:
-        pause = first_s = self.config.intervals.first_pause_s
-        try:
-            while not self._stopping:
-                try:
-                    self._round()
-                    pause = first_s
-                except _PASSING as error:
-                    longest_s = self.config.intervals.voter_pause_s * random.uniform(0.5, 1.0)
-                    pause = first_s if self.role is Role.REPLICA else min(2 * pause, longest_s)
-                    self.problem = error
-                finally:
-                    self._leave()
-                with self._changed:
-                    self._changed.wait_for(lambda: self._stopping, pause)
-        except Exception as error:  # A bug must be reported too, instead of leaving an arbiter that seems to run.
-            if not self._stopping or not isinstance(error, JetoolError):
-                with self._changed:
-                    self.failure = error
-                    self._changed.notify_all()
 
     def _round(self) -> None:
         """Acknowledge commits of the current master until it is gone."""
@@ -251,11 +228,11 @@ class ArbiterNode:
         # The list of members now has this arbiter.
         with contextlib.suppress(JetoolError):
             self._look()
-        self.problem = None
+        self._rounds.problem = None
         self._voter.has_met_master()
-        self._become(Role.REPLICA)
+        self._rounds.become(Role.REPLICA)
         self._monitors.joined()
-        while not self._stopping:
+        while not self._rounds.stopping:
             self._hear(stream)
 
     def _look(self) -> GroupLook:
@@ -348,9 +325,3 @@ class ArbiterNode:
         stream, self._stream = self._stream, None
         if stream is not None:
             stream.close()
-        self._become(Role.UNKNOWN)
-
-    def _become(self, role: Role) -> None:
-        with self._changed:
-            self.role = role
-            self._changed.notify_all()

@@ -10,15 +10,11 @@ from __future__ import annotations
 
 from engine.db.engine import Engine
 from engine.errors import JetoolError
-from engine.format.vlsn import NULL_VLSN
 from engine.rep.acks import GroupGate
 from engine.rep.arbiter_acks import ArbiterAcks
-from engine.rep.intervals import USUAL_INTERVALS
 from engine.rep.master.feeder_entries import outgoing
 from engine.rep.master.feeder_session import FeederSession
-from engine.rep.master.handshake import FedNode
 from engine.rep.outflow import LoggedEntry
-from engine.rep.services.caller import Caller
 from engine.rep.stream import raw_at
 from engine.rep.wire.feeder import SYNC, Commit
 
@@ -29,39 +25,13 @@ class ArbiterFeed:
     Arguments:
         engine: the master's environment.
         gate: knows which Commits wait, and receives the acknowledgements.
-        caller: the connection of the arbiter, after the handshake.
-        fed: who it is.
-        heartbeat_s: pause between two heartbeats.
-
-    Attributes:
-        reached_vlsn: the last VLSN that it has acknowledged.
+        session: the connection of the arbiter.
     """
 
-    def __init__(
-        self,
-        engine: Engine,
-        gate: GroupGate,
-        caller: Caller,
-        fed: FedNode,
-        heartbeat_s: float = USUAL_INTERVALS.heartbeat_s,
-    ) -> None:
+    def __init__(self, engine: Engine, gate: GroupGate, session: FeederSession) -> None:
         self._engine = engine
         self._gate = gate
-        self._session = FeederSession(
-            engine, caller, fed, heartbeat_s, positioned=_ignore, acked=self._acked, synced=_ignore
-        )
-        self.fed = fed
-        self.reached_vlsn = NULL_VLSN
-
-    @property
-    def heard(self) -> float:
-        """Time of the last received message, by the monotonic clock."""
-        return self._session.heard
-
-    @property
-    def problem(self) -> JetoolError | None:
-        """The error of this node that ended the session, or None."""
-        return self._session.problem
+        self._session = session
 
     def run(self) -> None:
         """Serve until the arbiter disconnects.
@@ -69,20 +39,17 @@ class ArbiterFeed:
         Raises:
             JetoolError: the arbiter sent an invalid message or disconnected, or the log cannot be read.
         """
-        acks = self._gate.arbiter_connected(self.fed.name)
+        name = self._session.fed.name
+        acks = self._gate.arbiter_connected(name)
         try:
             self._session.send(lambda wait_s: self._next(acks, wait_s), lambda: None)
-            self._session.listen()
+            self._session.listen(self._gate.arbiter_acked)
         except JetoolError as error:
-            raise self.problem or error from error
+            raise self._session.problem or error from error
         finally:
-            self.close()
-            self._gate.arbiter_disconnected(self.fed.name)
+            self._session.close()
+            self._gate.arbiter_disconnected(name)
             self._session.join()
-
-    def close(self) -> None:
-        """End the session, even while its threads run."""
-        self._session.close()
 
     def _next(self, acks: ArbiterAcks, wait_s: float) -> list[Commit]:
         vlsn = acks.next_vlsn(wait_s)
@@ -90,12 +57,4 @@ class ArbiterFeed:
             return []
         raw = raw_at(self._engine, vlsn)
         logged = LoggedEntry(raw.vlsn, raw.type_number, raw.version, raw.body)
-        return [self._session.asking(logged, outgoing(*logged, self.fed.stream), SYNC)]
-
-    def _acked(self, vlsn: int) -> None:
-        self.reached_vlsn = max(self.reached_vlsn, vlsn)
-        self._gate.arbiter_acked(vlsn)
-
-
-def _ignore(_: int) -> None:
-    """The arbiter has no position in the stream: it does not get all of it."""
+        return [self._session.asking(logged, outgoing(*logged, self._session.fed.stream), SYNC)]

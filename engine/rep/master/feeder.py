@@ -20,13 +20,11 @@ from engine.format.entry.group_db import GroupNode, encode_group_node
 from engine.format.entry_types import COMMIT
 from engine.format.vlsn import NULL_VLSN
 from engine.rep.acks import GroupGate
-from engine.rep.intervals import USUAL_INTERVALS
 from engine.rep.master.feeder_entries import outgoing
 from engine.rep.master.feeder_session import FeederSession
-from engine.rep.master.handshake import PREPARATION_S, FedNode
+from engine.rep.master.handshake import PREPARATION_S
 from engine.rep.outflow import LoggedEntry, Outflow
 from engine.rep.peers import PeerError
-from engine.rep.services.caller import Caller
 from engine.rep.stream import raw_at
 from engine.rep.wire.entries import WireEntry
 from engine.rep.wire.feeder import (
@@ -60,49 +58,28 @@ class ReplicaFeed:
     Arguments:
         engine: the master's environment.
         gate: receives the acknowledgements of the replica, if they count.
-        caller: the connection of the replica, after the handshake.
-        fed: who it is.
+        session: the connection of the replica.
         providers: returns the nodes that currently can be used for a network restore.
         replica_sync: sync policy on replicas for commits with a waiting caller.
-        heartbeat_s: pause between two heartbeats.
-
-    Attributes:
-        reached_vlsn: the position of the replica.
     """
 
     def __init__(
         self,
         engine: Engine,
         gate: GroupGate,
-        caller: Caller,
-        fed: FedNode,
+        session: FeederSession,
         providers: Callable[[], list[GroupNode]],
         replica_sync: int = SYNC,
-        heartbeat_s: float = USUAL_INTERVALS.heartbeat_s,
     ) -> None:
         assert engine.vlsn_index is not None
         self._engine = engine
         self._index = engine.vlsn_index
         self._gate = gate
-        self._caller = caller
+        self._session = session
+        self._fed = session.fed
         self._providers = providers
         self._replica_sync = replica_sync
         self._asked = False
-        self._session = FeederSession(
-            engine, caller, fed, heartbeat_s, positioned=self._reached, acked=self._acked, synced=self._synced
-        )
-        self.fed = fed
-        self.reached_vlsn = NULL_VLSN
-
-    @property
-    def heard(self) -> float:
-        """Time of the last received message, by the monotonic clock; a replica answers each heartbeat."""
-        return self._session.heard
-
-    @property
-    def problem(self) -> JetoolError | None:
-        """The error of this node that ended the session, or None."""
-        return self._session.problem
 
     def run(self) -> None:
         """Serve until the replica disconnects.
@@ -110,37 +87,33 @@ class ReplicaFeed:
         Raises:
             JetoolError: the replica sent an invalid message or disconnected, or the log cannot be read.
         """
-        counts = self.fed.acknowledges
+        counts = self._fed.acknowledges
         if counts:
             # The replica may roll back entries that it acknowledged in an earlier session.
-            self._gate.forget(self.fed.name)
+            self._gate.forget(self._fed.name)
         assert self._engine.cleaner is not None
         # All files are protected, since the matchpoint may be in any of them. Once the stream begins, its reader
         # protects the files not yet read (R-CLN-41).
-        syncup = self._engine.cleaner.protect_from(f"the syncup of {self.fed.name}", 0)
+        syncup = self._engine.cleaner.protect_from(f"the syncup of {self._fed.name}", 0)
         try:
             started = self._sync_up()
             syncup.release()
             if started:
-                self._session.listen()
+                self._session.listen(self._acked, self._reached, self._synced)
         except JetoolError as error:
-            raise self.problem or error from error
+            raise self._session.problem or error from error
         finally:
             syncup.release()
-            self.close()
+            self._session.close()
             if counts:
-                self._gate.disconnected(self.fed.name)
+                self._gate.disconnected(self._fed.name)
             self._session.join()
-
-    def close(self) -> None:
-        """End the session, even while its threads run."""
-        self._session.close()
 
     # Syncup.
 
     def _sync_up(self) -> bool:
         """Answer questions until the stream begins; False if the replica needs a network restore."""
-        caller, version = self._caller, self.fed.protocol
+        caller, version = self._session.caller, self._fed.protocol
         while True:
             asked = caller.receive(FEEDER, version, *_ASKED, timeout_s=PREPARATION_S)
             self._session.heard = time.monotonic()
@@ -185,34 +158,33 @@ class ReplicaFeed:
         return self._form(LoggedEntry(raw.vlsn, raw.type_number, raw.version, raw.body))
 
     def _form(self, entry: LoggedEntry) -> WireEntry:
-        return outgoing(*entry, self.fed.stream)
+        return outgoing(*entry, self._fed.stream)
 
     # The stream.
 
     def _start(self, vlsn: int) -> None:
         found = self._index.range
         if not (found.is_empty and vlsn == 1) and not found.first <= vlsn <= found.last + 1:
-            raise PeerError(f"{self._caller.peer} wants a stream from VLSN {vlsn}", expected=str(found))
+            raise PeerError(f"{self._session.caller.peer} wants a stream from VLSN {vlsn}", expected=str(found))
         source = Outflow(self._engine, vlsn)
-        self.reached_vlsn = vlsn - 1
-        if self.fed.acknowledges:
+        self._session.reached(vlsn - 1)
+        if self._fed.acknowledges:
             # Count the replica as connected only after the source exists: a replica that cannot be fed must not allow
             # commits to begin.
-            self._gate.connected(self.fed.name)
+            self._gate.connected(self._fed.name)
         self._session.send(lambda wait_s: self._batch(source, wait_s), source.close)
 
     def _reached(self, vlsn: int) -> None:
-        self.reached_vlsn = max(self.reached_vlsn, vlsn)
-        if self.fed.acknowledges:
-            self._gate.reached(self.fed.name, vlsn)
+        self._session.reached(vlsn)
+        if self._fed.acknowledges:
+            self._gate.reached(self._fed.name, vlsn)
 
     def _synced(self, vlsn: int) -> None:
-        if self.fed.acknowledges:
-            self._gate.synced(self.fed.name, vlsn)
+        if self._fed.acknowledges:
+            self._gate.synced(self._fed.name, vlsn)
 
     def _acked(self, vlsn: int) -> None:
-        self._gate.acked(self.fed.name, vlsn)
-        self.reached_vlsn = max(self.reached_vlsn, vlsn)
+        self._gate.acked(self._fed.name, vlsn)
 
     def _batch(self, source: Outflow, wait_s: float) -> list[WireEntry | Commit]:
         batch = source.next_batch(max(int(wait_s * 1000), 1), _BATCH_BYTES, _BATCH_ENTRIES)
@@ -220,6 +192,6 @@ class ReplicaFeed:
 
     def _carried(self, logged: LoggedEntry) -> WireEntry | Commit:
         entry = self._form(logged)
-        if logged.type_number != COMMIT or not self.fed.acknowledges or not self._gate.is_awaited(logged.vlsn):
+        if logged.type_number != COMMIT or not self._fed.acknowledges or not self._gate.is_awaited(logged.vlsn):
             return entry
         return self._session.asking(logged, entry, self._replica_sync)

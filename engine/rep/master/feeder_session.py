@@ -14,6 +14,8 @@ from typing import Final
 from engine.db.engine import Engine
 from engine.errors import FormatError, JetoolError, RefusedError
 from engine.format.entry.txn_end import decode_txn_end
+from engine.format.vlsn import NULL_VLSN
+from engine.rep.intervals import USUAL_INTERVALS
 from engine.rep.master.handshake import FedNode
 from engine.rep.outflow import LoggedEntry
 from engine.rep.peers import PeerError
@@ -32,19 +34,21 @@ _MOST_AWAITED: Final = 100_000
 _HEARD: Final = (HeartbeatResponse, Ack, GroupAck, ShutdownResponse)
 
 
+def _ignore(_: int) -> None:
+    """What an arbiter says of its position: it does not get all of the stream."""
+
+
 class FeederSession:
     """The connection.
 
     Arguments:
         engine: the master's environment.
-        caller: the connection of the node.
+        caller: the connection of the node, after the handshake.
         fed: who it is.
         heartbeat_s: pause between two heartbeats.
-        positioned: called with the answer to a heartbeat.
-        acked: called with the VLSN of a Commit that the node has acknowledged.
-        synced: called with the VLSN up to which the log of the node is on its disk, if it reports that.
 
     Attributes:
+        reached_vlsn: the position of the node in the stream, at most.
         heard: time of the last received message, by the monotonic clock; a node answers each heartbeat.
         problem: the error of this node that ended the session, or None.
     """
@@ -54,30 +58,25 @@ class FeederSession:
         engine: Engine,
         caller: Caller,
         fed: FedNode,
-        heartbeat_s: float,
-        positioned: Callable[[int], None],
-        acked: Callable[[int], None],
-        synced: Callable[[int], None],
+        heartbeat_s: float = USUAL_INTERVALS.heartbeat_s,
     ) -> None:
         assert engine.vlsn_index is not None
         self._engine = engine
         self._index = engine.vlsn_index
-        self._caller = caller
-        self._fed = fed
         self._heartbeat_s = heartbeat_s
-        self._positioned = positioned
-        self._acked = acked
-        self._synced = synced
         self._mutex = threading.Lock()
         self._awaited: dict[int, int] = {}
         self._beats = -1
         self._sender: threading.Thread | None = None
+        self.caller = caller
+        self.fed = fed
+        self.reached_vlsn = NULL_VLSN
         self.heard = time.monotonic()
         self.problem: JetoolError | None = None
 
     def close(self) -> None:
         """End the session, even while its threads run."""
-        self._caller.close()
+        self.caller.close()
 
     def join(self) -> None:
         """Wait for the end of the sending thread."""
@@ -92,28 +91,42 @@ class FeederSession:
             release: called at the end.
         """
         self._sender = threading.Thread(
-            target=self._send, args=(take, release), name=f"feeder {self._fed.name}", daemon=True
+            target=self._send, args=(take, release), name=f"feeder {self.fed.name}", daemon=True
         )
         self._sender.start()
 
-    def listen(self) -> None:
+    def reached(self, vlsn: int) -> None:
+        """Note a position of the node."""
+        self.reached_vlsn = max(self.reached_vlsn, vlsn)
+
+    def listen(
+        self,
+        acked: Callable[[int], None],
+        positioned: Callable[[int], None] = _ignore,
+        synced: Callable[[int], None] = _ignore,
+    ) -> None:
         """Receive until the node disconnects.
+
+        Arguments:
+            acked: called with the VLSN of a Commit that the node has acknowledged.
+            positioned: called with the answer to a heartbeat.
+            synced: called with the VLSN up to which the log of the node is on its disk, if it reports that.
 
         Raises:
             PeerError: always, as the node disconnects or breaks the protocol.
         """
         while True:
-            said = self._caller.receive(FEEDER, self._fed.protocol, *_HEARD, timeout_s=_SILENCE_S)
+            said = self.caller.receive(FEEDER, self.fed.protocol, *_HEARD, timeout_s=_SILENCE_S)
             self.heard = time.monotonic()
             durable = said.durable_vlsn if isinstance(said, HeartbeatResponse | Ack | GroupAck) else None
             if durable is not None:
-                self._synced(durable)
+                synced(durable)
             if isinstance(said, HeartbeatResponse) and said.txn_end_vlsn is not None:
-                self._positioned(said.txn_end_vlsn)
-            elif isinstance(said, Ack):
-                self._acknowledged((said.txn_id,))
-            elif isinstance(said, GroupAck):
-                self._acknowledged(said.txn_ids)
+                positioned(said.txn_end_vlsn)
+            elif isinstance(said, Ack | GroupAck):
+                for vlsn in self._acknowledged(said.txn_ids if isinstance(said, GroupAck) else (said.txn_id,)):
+                    self.reached(vlsn)
+                    acked(vlsn)
 
     def asking(self, logged: LoggedEntry, entry: WireEntry, sync_policy: int) -> Commit:
         """A Commit with a request for an acknowledgement.
@@ -125,15 +138,14 @@ class FeederSession:
         with self._mutex:
             self._awaited[txn_id] = logged.vlsn
             if len(self._awaited) > _MOST_AWAITED:
-                raise PeerError(f"{self._caller.peer} acknowledges nothing")
+                raise PeerError(f"{self.caller.peer} acknowledges nothing")
         return Commit(needs_ack=True, sync_policy=sync_policy, entry=entry)
 
-    def _acknowledged(self, txn_ids: tuple[int, ...]) -> None:
+    def _acknowledged(self, txn_ids: tuple[int, ...]) -> list[int]:
+        """The VLSNs of the Commits, which wait no longer."""
         # Ids without a request are ignored, such as the zeros at the end of a GroupAck.
         with self._mutex:
-            vlsns = [self._awaited.pop(txn_id) for txn_id in txn_ids if txn_id in self._awaited]
-        for vlsn in vlsns:
-            self._acked(vlsn)
+            return [self._awaited.pop(txn_id) for txn_id in txn_ids if txn_id in self._awaited]
 
     def _send(self, take: Callable[[float], Sequence[WireEntry | Commit]], release: Callable[[], None]) -> None:
         """The sending thread; an error closes the connection, which ends the session."""
@@ -146,7 +158,7 @@ class FeederSession:
                     continue
                 batch = take(wait_s)
                 if batch:
-                    self._caller.send_all(join_stream(batch, self._fed.protocol), _SILENCE_S)
+                    self.caller.send_all(join_stream(batch, self.fed.protocol), _SILENCE_S)
         except FormatError as error:
             self.problem = RefusedError(
                 "an entry of the log cannot be sent", file=self._engine.home, found=str(error), hint="run jetool verify"
@@ -162,7 +174,7 @@ class FeederSession:
         assert self._engine.writer is not None
         # No heartbeat from a dead environment, so that the replica searches for another master.
         self._engine.writer.check()
-        now, version = time.time_ns() // 1_000_000, self._fed.protocol
+        now, version = time.time_ns() // 1_000_000, self.fed.protocol
         self._beats += 1
         beat = Heartbeat(
             time_ms=now,
@@ -174,5 +186,5 @@ class FeederSession:
             modified_ms=0 if version >= _WITH_FILTERS else None,
             sent_ms=now if version >= _WITH_TIMES else None,
         )
-        self._caller.send_all(FEEDER.encode(beat, self._fed.protocol, client=False), _SILENCE_S)
+        self.caller.send_all(FEEDER.encode(beat, self.fed.protocol, client=False), _SILENCE_S)
         return time.monotonic()

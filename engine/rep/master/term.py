@@ -29,6 +29,7 @@ from engine.rep.group import ELECTABLE, Membership, committed_members
 from engine.rep.intervals import USUAL_INTERVALS, NodeIntervals
 from engine.rep.master.arbiter_feed import ArbiterFeed
 from engine.rep.master.feeder import ReplicaFeed
+from engine.rep.master.feeder_session import FeederSession
 from engine.rep.master.handshake import FedNode, greet
 from engine.rep.master.membership import ConflictError, GroupDatabase
 from engine.rep.peers import DisconnectedError
@@ -101,7 +102,7 @@ class Leadership:
         self._intervals = intervals
         self._failed = failed
         self._mutex = threading.Lock()
-        self._feeds: dict[str, ReplicaFeed | ArbiterFeed] = {}
+        self._sessions: dict[str, FeederSession] = {}
         # By connection, since a node has an id even if it ends during the handshake.
         self._guests: dict[Caller, GroupNode] = {}
         self._over = threading.Event()
@@ -126,21 +127,21 @@ class Leadership:
         self.gate.close(why)
         self._over.set()
         with self._mutex:
-            feeds = list(self._feeds.values())
-        for feed in feeds:
-            feed.close()
+            sessions = list(self._sessions.values())
+        for session in sessions:
+            session.close()
         self._ticker.join()
 
     @property
     def feeders(self) -> int:
         """Number of connected replicas, the arbiter included, as JE counts."""
-        return len(self._feeds)
+        return len(self._sessions)
 
     def replicas(self) -> tuple[ReplicaProgress, ...]:
         """The positions of connected replicas, and of members that were connected."""
         with self._mutex:
-            feeds = [feed for feed in self._feeds.values() if isinstance(feed, ReplicaFeed)]
-        found = {feed.fed.name: ReplicaProgress(feed.fed.name, True, feed.reached_vlsn) for feed in feeds}
+            fed = {name: one.reached_vlsn for name, one in self._sessions.items() if not one.fed.arbitrates}
+        found = {name: ReplicaProgress(name, True, reached) for name, reached in fed.items()}
         for name, (_, vlsn) in self.gate.progress().items():
             found.setdefault(name, ReplicaProgress(name, False, vlsn))
         return tuple(found[name] for name in sorted(found))
@@ -171,22 +172,22 @@ class Leadership:
     def is_in_use(self, name: str) -> bool:
         """Whether a node of that name is being fed, or is this node."""
         with self._mutex:
-            feed = self._feeds.get(name)
-        if feed is None:
+            session = self._sessions.get(name)
+        if session is None:
             return name == self.pair.name
         # The replica has reconnected, so its old connection is dead, although TCP may not have detected it yet. A node
         # of JE that gets the error that its name is in use stops for good, so messages received before now do not prove
         # that the old connection is alive.
         asked, intervals = time.monotonic(), self._intervals
-        while self._feeds.get(name) is feed and time.monotonic() < asked + intervals.dead_s:
-            if feed.heard > asked + intervals.transit_s:
+        while self._sessions.get(name) is session and time.monotonic() < asked + intervals.dead_s:
+            if session.heard > asked + intervals.transit_s:
                 return True
             time.sleep(_PAUSE_S)
-        feed.close()
+        session.close()
         deadline = time.monotonic() + intervals.leave_s
-        while name in self._feeds and time.monotonic() < deadline:
+        while name in self._sessions and time.monotonic() < deadline:
             time.sleep(_PAUSE_S)
-        return name in self._feeds
+        return name in self._sessions
 
     def known(self, name: str) -> GroupNode | None:
         """The record of a node, or a temporary one."""
@@ -227,19 +228,19 @@ class Leadership:
 
     def is_fed(self, name: str) -> bool:
         """Whether a replica of that name is connected."""
-        return name in self._feeds
+        return name in self._sessions
 
     def fed_voter(self, name: str) -> GroupNode | None:
         """The record of an electable replica that is connected."""
         with self._mutex:
-            feed = self._feeds.get(name)
-        return feed.fed.node if feed is not None and feed.fed.acknowledges else None
+            session = self._sessions.get(name)
+        return session.fed.node if session is not None and session.fed.acknowledges else None
 
     def has_all(self, name: str) -> bool:
         """Whether a replica has every Commit and Abort of the log."""
         with self._mutex:
-            feed = self._feeds.get(name)
-        return feed is not None and feed.reached_vlsn >= stream_of(self._env).last_txn_end
+            session = self._sessions.get(name)
+        return session is not None and session.reached_vlsn >= stream_of(self._env).last_txn_end
 
     def note_release(self, node: GroupNode) -> None:
         """Record that a member now runs another release of JE."""
@@ -258,26 +259,27 @@ class Leadership:
     def _feed_as(self, fed: FedNode, caller: Caller) -> None:
         engine = self._env.engine
         sync, heartbeat_s = self._config.replica_sync, self._intervals.heartbeat_s
+        session = FeederSession(engine, caller, fed, heartbeat_s)
         feed = (
-            ArbiterFeed(engine, self.gate, caller, fed, heartbeat_s)
+            ArbiterFeed(engine, self.gate, session)
             if fed.arbitrates
-            else ReplicaFeed(engine, self.gate, caller, fed, self._providers, sync, heartbeat_s)
+            else ReplicaFeed(engine, self.gate, session, self._providers, sync)
         )
         with self._mutex:
-            taken = fed.name in self._feeds or self._over.is_set()
+            taken = fed.name in self._sessions or self._over.is_set()
             if not taken:
-                self._feeds[fed.name] = feed
+                self._sessions[fed.name] = session
         if taken:
             return
         try:
             feed.run()
         except JetoolError as error:
-            if feed.problem is not None and not isinstance(error, DisconnectedError):
+            if session.problem is not None and not isinstance(error, DisconnectedError):
                 self.problem = error
             raise
         finally:
             with self._mutex:
-                del self._feeds[fed.name]
+                del self._sessions[fed.name]
 
     def _providers(self) -> list[GroupNode]:
         """The nodes that have log files."""

@@ -18,18 +18,14 @@ reopened, and a second round begins the stream.
 
 from __future__ import annotations
 
-import random
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Final
 
 from engine.db.environment import Environment
 from engine.errors import JetoolError, RefusedError, UsageError
 from engine.events import SILENT, Listener
 from engine.format.versions import MASTER_TERM
-from engine.rep.client.call import ServiceError
 from engine.rep.client.connection import Address, Network
 from engine.rep.client.group_state import check_group
 from engine.rep.client.tls import server_context
@@ -44,6 +40,7 @@ from engine.rep.member.link import MasterLink
 from engine.rep.member.master_search import Seeker
 from engine.rep.member.monitors import Monitors
 from engine.rep.member.replica_stream import SYNC_INTERVAL_S, ReplicaStream
+from engine.rep.member.rounds import Rounds
 from engine.rep.peers import DisconnectedError, address_text
 from engine.rep.replay import Replay
 from engine.rep.rollback import SoftRollback
@@ -59,9 +56,6 @@ from engine.rep.wire.lines import TextMessage
 from engine.storage.base import Storage
 from engine.vlsn.vlsn_range import VLSNRange
 
-# The master is gone, or is not master yet: the next round may find it.
-_PASSING: Final = (DisconnectedError, ServiceError)
-
 
 class JoinedNode:
     """A running node; ``start`` begins, ``stop`` ends.
@@ -71,11 +65,6 @@ class JoinedNode:
         config: how it joins.
         network: how to get to the nodes of the group.
         listener: receives progress of the steps of recovery, rollback and restore.
-
-    Attributes:
-        role: replica while it receives the stream, master while it leads, unknown while there is no master.
-        failure: the error that stopped the node, or None.
-        problem: why the node currently has no master, or None.
     """
 
     def __init__(self, storage: Storage, config: JoinConfig, network: Network, listener: Listener = SILENT) -> None:
@@ -85,13 +74,14 @@ class JoinedNode:
         self.config = config
         self._network = network
         self._listener = listener
-        self._home = Home(storage, config, network, listener, lambda: self._stopping)
+        self._rounds = rounds = Rounds(
+            config.name, self._round, self._leave, config.intervals, votes=config.votes, is_due=self._is_due
+        )
+        self._home = Home(storage, config, network, listener, lambda: rounds.stopping)
         self._link: MasterLink | None = None
         self._replay: Replay | None = None
         self._term: Leadership | None = None
         self._herald: Herald | None = None
-        self._changed = threading.Condition()
-        self._stopping = False
         # A node promises nothing while its log may be cut.
         self._settled = True
         self._master = self._master_name = ""
@@ -106,12 +96,23 @@ class JoinedNode:
         self._records = RecordRequests(self)
         tls = server_context(config.tls) if config.tls is not None else None
         self._port = Port(config.listen, self._services, tls) if config.answers else None
-        self._thread = threading.Thread(target=self._main, name=f"{config.name} main", daemon=True)
-        self.role = Role.UNKNOWN
-        self.failure: Exception | None = None
-        self.problem: JetoolError | None = None
 
     # What callers use.
+
+    @property
+    def role(self) -> Role:
+        """Replica while it receives the stream, master while it leads, unknown while there is no master."""
+        return self._rounds.role
+
+    @property
+    def failure(self) -> Exception | None:
+        """The error that stopped the node, or None."""
+        return self._rounds.failure
+
+    @property
+    def problem(self) -> JetoolError | None:
+        """Why the node currently has no master, or None."""
+        return self._rounds.problem
 
     @property
     def environment(self) -> Environment:
@@ -155,19 +156,16 @@ class JoinedNode:
                 self._port.close()
             self._home.close()
             raise
-        self._thread.start()
+        self._rounds.start()
 
     def stop(self) -> None:
         """Leave the group, and close the environment."""
-        with self._changed:
-            self._stopping = True
-            self._changed.notify_all()
+        self._rounds.stop()
         if self._voter is not None:
             self._voter.acceptor.let_go()
         if self._link is not None:
             self._link.close()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._rounds.join()
         self._monitors.left(failed=self.failure is not None)
         if self._port is not None:
             self._port.close()
@@ -176,8 +174,7 @@ class JoinedNode:
 
     def await_end(self, timeout_s: float) -> bool:
         """Wait until the node has failed; False after the timeout."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self.failure is not None, timeout_s)
+        return self._rounds.await_end(timeout_s)
 
     def await_vlsn(self, vlsn: int, timeout_s: float) -> bool:
         """Wait until a VLSN is durable on this node; False after the timeout."""
@@ -260,7 +257,7 @@ class JoinedNode:
 
     def _vote(self) -> Vote | None:
         """The vote of this node; None while its log may be cut."""
-        if self._home.env is None or not self._settled or self._stopping:
+        if self._home.env is None or not self._settled or self._rounds.stopping:
             return None
         term, own, has_terms = self._term, self._home.own_record(), self._home.log_version >= MASTER_TERM
         # The others may have made it a member before its own log has the record: then it votes, but cannot lead yet.
@@ -281,9 +278,8 @@ class JoinedNode:
         """An election had a new result: stop leading, or following, a node that was not elected."""
         voter = self._voter
         assert voter is not None
-        with self._changed:
-            term, link = self._term, self._link
-            self._changed.notify_all()
+        term, link = self._term, self._link
+        self._rounds.notify()
         if term is not None and not voter.is_master:
             term.gate.close("another node was elected")
         if link is not None and not voter.is_elected(self._master_name):
@@ -311,35 +307,9 @@ class JoinedNode:
 
     # The main thread.
 
-    def _main(self) -> None:
-        pause = first_s = self.config.intervals.first_pause_s
-        try:
-            while not self._stopping:
-                try:
-                    self._round()
-                    pause = first_s
-                except _PASSING as error:
-                    pause = first_s if self.role is Role.REPLICA else self._longer(pause)
-                    self.problem = error
-                finally:
-                    self._leave()
-                with self._changed:
-                    self._changed.wait_for(lambda: self._stopping or self._is_due(), pause)
-        except Exception as error:  # A bug must be reported too, instead of leaving a node that seems to run.
-            if not self._stopping or not isinstance(error, JetoolError):
-                with self._changed:
-                    self.failure = error
-                    self._changed.notify_all()
-
     def _is_due(self) -> bool:
         """Whether this node was elected and can lead."""
         return self._voter is not None and self._voter.is_master and self._home.env is not None
-
-    def _longer(self, pause: float) -> float:
-        if self._voter is None:
-            return min(2 * pause, self.config.intervals.longest_pause_s)
-        # Wait for a random time, so that two nodes rarely propose at the same moment.
-        return min(2 * pause, self.config.intervals.voter_pause_s) * random.uniform(0.5, 1.0)
 
     def _round(self) -> None:
         """Lead, or follow the current master until it is gone; return when another round is needed."""
@@ -374,7 +344,7 @@ class JoinedNode:
             if self._home.env is None:
                 self._home.begin(found, master, lambda: self._admitted(address))
             env = self._home.env
-            if env is None or self._stopping:
+            if env is None or self._rounds.stopping:
                 return
             self._master, self._master_name = address_text(address), master.name
             self._link = link = self._seeker.join(address)
@@ -392,7 +362,7 @@ class JoinedNode:
                 return
             self._replay = replay = Replay(env.engine)
         link.start(plan.start)
-        self._seeker.has_followed, self.problem = True, None
+        self._seeker.has_followed, self._rounds.problem = True, None
         self._follow(env, link, replay)
 
     def _admitted(self, address: Address) -> None:
@@ -426,11 +396,10 @@ class JoinedNode:
         assert writer is not None
 
         def failed(_: JetoolError) -> None:
-            with self._changed:
-                self._changed.notify_all()
+            self._rounds.notify()
 
         def is_over() -> bool:
-            return self._stopping or not voter.is_master or writer.failure is not None
+            return self._rounds.stopping or not voter.is_master or writer.failure is not None
 
         told = failed, self._monitors.changed
         term = Leadership(env, name, listen, self.config.lead, *told, intervals, voter.elected_ms)
@@ -451,12 +420,11 @@ class JoinedNode:
         try:
             # Note the monitors before any member can be added: a monitor that is added later gets only later events.
             self._monitors.joined()
-            self._become(Role.MASTER)
+            self._rounds.become(Role.MASTER)
             herald.start()
             while not is_over():
-                self.problem = term.problem
-                with self._changed:
-                    self._changed.wait_for(is_over, intervals.watch_s)
+                self._rounds.problem = term.problem
+                self._rounds.wait_for(is_over, intervals.watch_s)
                 if not term.gate.has_majority:
                     # This master may have been replaced while it was disconnected.
                     voter.ask_around(term.group.name or "", term.members)
@@ -464,21 +432,21 @@ class JoinedNode:
             if writer.failure is not None:
                 raise writer.failure
         finally:
-            self._become(Role.UNKNOWN)
+            self._rounds.become(Role.UNKNOWN)
             herald.close()
             term.close("this node is not the master any more")
             self._term = self._herald = None
-        if not self._stopping:
+        if not self._rounds.stopping:
             with self._unsettled(), self._copies.log_changes():
                 self._home.reopen()
 
     def _follow(self, env: Environment, link: MasterLink, replay: Replay) -> None:
         """Replay until the master is gone."""
         stream = ReplicaStream(env.engine, link, replay, self._voter, self._master_name)
-        self._become(Role.REPLICA)
+        self._rounds.become(Role.REPLICA)
         if self._voter is not None:
             self._voter.has_met_master()
-        while not self._stopping:
+        while not self._rounds.stopping:
             stream.receive()
             self._master_vlsn = link.master_vlsn
             if stream.acknowledge():
@@ -492,9 +460,3 @@ class JoinedNode:
             # Elections use these until another master is followed.
             self._home.note_end(self._replay.dtvlsn, self._replay.master_term)
         self._link = self._replay = None
-        self._become(Role.UNKNOWN)
-
-    def _become(self, role: Role) -> None:
-        with self._changed:
-            self.role = role
-            self._changed.notify_all()

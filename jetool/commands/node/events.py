@@ -39,9 +39,17 @@ _POLL_S: Final = 0.2
 class NodeLike(Protocol):
     """A member with a log, or an arbiter."""
 
-    role: Role
-    failure: Exception | None
-    problem: JetoolError | None
+    @property
+    def role(self) -> Role:
+        """Its role in the group."""
+
+    @property
+    def failure(self) -> Exception | None:
+        """The error that stopped it, or None."""
+
+    @property
+    def problem(self) -> JetoolError | None:
+        """Why it has no master now, or None."""
 
     def start(self) -> None:
         """Begin."""

@@ -38,6 +38,7 @@ def arbitrated(policy: AckPolicy = AckPolicy.SIMPLE_MAJORITY) -> Iterator[tuple[
         with other.acknowledging():
             arbiter = PlayedReplica(node.config.listen, "a1", "ARBITER", 7012)
             node.environment.create_database("x").close()
+            eventually(lambda: node.feeders() == 2)
         other.close()
         eventually(lambda: node.feeders() == 1)
         yield node, arbiter
