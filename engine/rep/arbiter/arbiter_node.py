@@ -1,11 +1,14 @@
 """A running arbiter of a group of JE, or of jetool (je-ha-protocol.md 15.3).
 
 A round: inspect the group, connect to its master, and acknowledge the commits that the master sends until the
-connection ends. The arbiter holds no election and is never elected; it promises and accepts as any member does.
+connection ends. The arbiter is never elected; it promises and accepts as any member does.
 
 * An acknowledgement or a promise leaves only after it is on the disk. A promise shows the last acknowledged commit, and
   until the election ends no further commit is acknowledged.
 * A master that an election has replaced gets no acknowledgement, even if it is still connected.
+* If the arbiter has accepted another node and the result does not come, the proposer may be dead, or it leads where the
+  arbiter cannot hear it. Then the arbiter holds an election itself: the old master is elected again, later than that
+  acceptance, or replaced. JE's arbiter just continues with the old master, which can lose what it acknowledges.
 * Before a master has made it a member, the arbiter promises nothing: a directory that was emptied has forgotten what
   was acknowledged.
 
@@ -31,7 +34,7 @@ from engine.rep.client.feeder_stream import FeederStream
 from engine.rep.client.group_state import GroupLook, check_group, look
 from engine.rep.client.handshake import UNKNOWN_UUID, NameInUseError, NodeIdentity, join
 from engine.rep.client.tls import server_context
-from engine.rep.group import check_name
+from engine.rep.group import Membership, check_name
 from engine.rep.master.election import NO_NODE, Vote
 from engine.rep.master.promises import PromiseFile
 from engine.rep.member.config import JoinConfig
@@ -84,7 +87,7 @@ class ArbiterNode:
         self._log_version = WRITTEN_VERSION
         self._master = self._master_name = ""
         self._master_vlsn = 0
-        self._taken_since = 0.0
+        self._taken_since = self._awaits_since = 0.0
         self._monitors = Monitors(network, self.facts, config.timeout_s, config.intervals.monitors_s)
         self._voter = Voter(config, network, self.facts, self._vote, self._turn, self._promises.write)
         self._questions = Questions(self.facts, self._heard)
@@ -218,6 +221,7 @@ class ArbiterNode:
             raise DisconnectedError(f"group {found.group} has no master now")
         self._learn(address, master.name)
         if not self._voter.follows(master.name):
+            self._settle(master.name)
             raise DisconnectedError(f"{master.name} is not known to be elected")
         if master.said is not None:
             self._log_version = min(max(self._log_version, master.said.log_version), NEWEST_VERSION)
@@ -234,6 +238,22 @@ class ArbiterNode:
         self._monitors.joined()
         while not self._rounds.stopping:
             self._hear(stream)
+
+    def _settle(self, master: str) -> None:
+        """Hold an election if the result of an earlier one is overdue, and no member knows it."""
+        members = Membership(*self._members) if self._members is not None else None
+        mine = members.node(self.config.name) if members is not None else None
+        if members is None or mine is None or not self._voter.awaits_result(master):
+            self._awaits_since = 0.0
+            return
+        now = time.monotonic()
+        self._awaits_since = self._awaits_since or now
+        if now - self._awaits_since < self.config.intervals.promise_s:
+            return
+        self._voter.ask_around(self._group, members)
+        if self._voter.awaits_result(master):
+            self._voter.elect(members, mine)
+        self._awaits_since = 0.0
 
     def _look(self) -> GroupLook:
         try:

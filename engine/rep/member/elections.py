@@ -1,4 +1,4 @@
-"""Elections, for a member that can lead (je-ha-protocol.md 12.2).
+"""Elections, for a member that can lead, and for an arbiter (je-ha-protocol.md 12.2).
 
 A node without a master sends a proposal to all electable members and the arbiter. If a majority promises, the member
 with the latest log among them is suggested to all of them. If a majority accepts it, all members are notified that it
@@ -133,6 +133,11 @@ class Voter:
         """Whether nothing known contradicts a master."""
         return self.is_elected(master) or (self.elected is None and self.acceptor.given is None)
 
+    def awaits_result(self, master: str) -> bool:
+        """Whether another node was accepted here after the election of a master, and no result is known."""
+        elected = self.elected
+        return elected is not None and elected.value.node == master and not self.is_elected(master)
+
     def check(self, master: str) -> None:
         """Refuse to continue with a master after another node was elected, or accepted here.
 
@@ -189,7 +194,7 @@ class Voter:
         too_few = 2 * len(promises) <= size
         if too_few and not (unelected and promises):
             raise _too_few("promise a vote", size, len(promises))
-        data_nodes = 1 + sum(node.type == ELECTABLE for node in others.values())
+        data_nodes = sum(node.type == ELECTABLE for node in (mine, *others.values()))
         winner = _best([said for said in promises.values() if isinstance(said, Promise)], data_nodes)
         if too_few and winner.node != mine.name:
             raise _too_few(f"promise a vote, and the log of {winner.node} is later", size, len(promises))

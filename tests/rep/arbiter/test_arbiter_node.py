@@ -14,13 +14,25 @@ from engine.rep.client.call import ask
 from engine.rep.client.connection import SocketNetwork
 from engine.rep.client.group_state import look
 from engine.rep.client.handshake import ARBITER
+from engine.rep.intervals import NodeIntervals
 from engine.rep.master.election import NO_NODE, new_proposal
 from engine.rep.master.term import LeadConfig
 from engine.rep.member.config import JoinConfig
 from engine.rep.member.node import JoinedNode
 from engine.rep.peers import PeerError
 from engine.rep.status import Role
-from engine.rep.wire.election_lines import ACCEPTOR, Accept, AcceptReply, Promise, Propose, Reject, Suggestion
+from engine.rep.wire.election_lines import (
+    ACCEPTOR,
+    LEARNER,
+    Accept,
+    AcceptReply,
+    MasterAnswer,
+    MasterQuery,
+    Promise,
+    Propose,
+    Reject,
+    Suggestion,
+)
 from engine.rep.wire.feeder import FEEDER, ReplicaProtocolVersion
 from engine.rep.wire.values import NameIdPair
 from engine.storage.memory import MemoryStorage
@@ -39,12 +51,12 @@ class Three:
         self.storages = [MemoryStorage() for _ in self.places]
         self.running: dict[int, JoinedNode | ArbiterNode] = {}
 
-    def start(self, at: int) -> JoinedNode | ArbiterNode:
+    def start(self, at: int, intervals: NodeIntervals = QUICK) -> JoinedNode | ArbiterNode:
         others = tuple(place for place in self.places if place != self.places[at])
         node_type = ARBITER if at == 2 else "ELECTABLE"
         config = JoinConfig(
             f"n{at}", self.places[at], others, node_type, 1, LeadConfig(ack_timeout_s=PATIENCE_S), at == 0,
-            GROUP, environment=SMALL, intervals=QUICK,
+            GROUP, environment=SMALL, intervals=intervals,
         )  # fmt: skip
         kind = ArbiterNode if at == 2 else JoinedNode
         node = kind(self.storages[at], config, SocketNetwork())
@@ -155,6 +167,32 @@ def test_a_master_that_was_replaced_gets_no_acknowledgement(three: Three) -> Non
     with waiting_for(three.data_node(0), 0.2), pytest.raises((InsufficientReplicasError, InsufficientAcksError)):
         three.put(0, b"no")
     assert three.running[2].status().last_vlsn == kept
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_proposer_that_dies_before_the_result_does_not_stop_the_group(three: Three, restarted: bool) -> None:
+    """The arbiter has accepted n1, which dies before anyone hears of it. n0 leads, and is elected again."""
+    last = three.put(0, b"both")
+    assert three.data_node(1).await_vlsn(last, PATIENCE_S)
+    three.stop(1, 2)
+    patient = QUICK._replace(promise_s=0.5)
+    three.start(2, patient)
+    three.await_roles(Role.MASTER, Role.REPLICA)
+    kept = three.put(0, b"kept")
+    proposal, other = new_proposal(), Suggestion(*three.places[1], "n1", 2)
+    assert isinstance(told(three, Propose(proposal=proposal)), Promise)
+    assert isinstance(told(three, Accept(proposal=proposal, value=other)), AcceptReply)
+    if restarted:
+        three.stop(2)
+        three.start(2, patient)
+    assert three.running[2].status().last_vlsn == kept
+    three.await_roles(Role.MASTER, Role.REPLICA)
+    assert three.put(0, b"more") == three.running[2].status().last_vlsn
+    answer = ask(SocketNetwork(), three.places[2], LEARNER, GROUP, MasterQuery(), PATIENCE_S)
+    assert answer is not None
+    assert isinstance(answer[1], MasterAnswer)
+    # A late result of the dead proposer counts for nothing.
+    assert (answer[1].value.node, answer[1].proposal > proposal) == ("n0", True)
 
 
 def test_an_emptied_directory_has_no_vote_before_a_master_has_it(three: Three) -> None:
