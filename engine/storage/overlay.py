@@ -17,7 +17,7 @@ from typing import Final
 
 from engine.errors import NotFoundError
 from engine.storage.base import Lock, ReadFile, Stat, Storage, WriteFile
-from engine.storage.scratch import nameless_file
+from engine.storage.scratch import nameless_file, read_kept
 
 
 class WrappedStorage:
@@ -254,11 +254,15 @@ class _Blocks:
         return number
 
     def get(self, number: int) -> bytes:
-        """A block."""
+        """A block.
+
+        Raises:
+            StorageError: it cannot be read from the temporary file.
+        """
         with self._lock:
             block = self._latest.get(number)
             if block is None:
-                block = os.pread(self._handle, BLOCK, self._places[number])
+                block = read_kept(self._handle, BLOCK, self._places[number])
             return block
 
     def put(self, number: int, block: bytes) -> None:

@@ -53,29 +53,23 @@ class ScratchFile:
         free = self._free.get(block)
         offset = free.pop() if free else self.size
         # The length is stored in front, since the block is larger.
-        rest = memoryview(len(data).to_bytes(_LENGTH_BYTES, "little") + data)
         try:
-            handle = self._handle()
-            at = offset
-            while rest:
-                written = os.pwrite(handle, rest, at)
-                rest, at = rest[written:], at + written
+            write_kept(self._handle(), len(data).to_bytes(_LENGTH_BYTES, "little") + data, offset)
         except OSError as error:
             raise _translated(error) from error
         self.size = max(self.size, offset + block)
         return offset
 
     def get(self, offset: int) -> bytes:
-        """The data at an offset that ``put`` has returned."""
-        try:
-            handle = self._handle()
-            length = int.from_bytes(os.pread(handle, _LENGTH_BYTES, offset), "little")
-            data = os.pread(handle, length, offset + _LENGTH_BYTES)
-        except OSError as error:
-            raise _translated(error) from error
-        if len(data) != length:
-            raise StorageError("the scratch file has lost bytes", hint="run the command again")
-        return data
+        """The data at an offset that ``put`` has returned.
+
+        Raises:
+            StorageError: it cannot be read.
+        """
+        assert self._file is not None
+        handle = self._file.fileno()
+        length = int.from_bytes(read_kept(handle, _LENGTH_BYTES, offset), "little")
+        return read_kept(handle, length, offset + _LENGTH_BYTES)
 
     def free(self, offset: int, length: int) -> None:
         """Free the block of data of that length."""
@@ -105,6 +99,35 @@ def nameless_file() -> IO[bytes]:
     return tempfile.TemporaryFile(prefix="jetool-")
 
 
+def write_kept(handle: int, data: bytes, offset: int) -> None:
+    """Write all of some data into such a file.
+
+    Raises:
+        OSError: there is no room, or another error of the system.
+    """
+    rest = memoryview(data)
+    while rest:
+        written = os.pwrite(handle, rest, offset)
+        rest, offset = rest[written:], offset + written
+
+
+def read_kept(handle: int, length: int, offset: int) -> bytes:
+    """Bytes that were written into such a file.
+
+    Raises:
+        StorageError: they cannot be read.
+    """
+    try:
+        data = os.pread(handle, length, offset)
+        while data and len(data) < length and (more := os.pread(handle, length - len(data), offset + len(data))):
+            data += more
+    except OSError as error:
+        raise _translated(error) from error
+    if len(data) != length:
+        raise StorageError("the scratch file has lost bytes", hint="run the command again")
+    return data
+
+
 def _block_of(length: int) -> int:
     """The size of the block for a number of bytes."""
     return int(max(_LEAST_BLOCK, 1 << (length + _LENGTH_BYTES - 1).bit_length()))
@@ -114,6 +137,6 @@ def _translated(error: OSError) -> StorageError:
     return StorageError(
         "the scratch file cannot be used",
         found=error.strerror or str(error),
-        consequence="what the cache cannot hold has no place; the environment was not changed",
+        consequence="what memory cannot hold has no place; the environment was not changed",
         hint="set TMPDIR to a directory with room, or je.maxMemory in je.properties to a larger cache",
     )

@@ -15,8 +15,7 @@ import os
 from struct import Struct
 from typing import IO, Final
 
-from engine.errors import StorageError
-from engine.storage.scratch import nameless_file
+from engine.storage.scratch import nameless_file, read_kept
 
 _HEAD: Final = Struct("<qq")
 
@@ -106,10 +105,4 @@ class SpillFile:
 
     def _read(self, place: int, length: int) -> bytes:
         assert self._file is not None
-        try:
-            data = os.pread(self._file.fileno(), length, place)
-        except OSError as error:
-            raise StorageError("the scratch file cannot be read", found=error.strerror or str(error)) from error
-        if len(data) != length:
-            raise StorageError("the scratch file has lost bytes", hint="run the command again")
-        return data
+        return read_kept(self._file.fileno(), length, place)

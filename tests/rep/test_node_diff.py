@@ -14,7 +14,7 @@ from engine.db.environment import Environment
 from engine.inspect.record_diff import CHANGED, ONLY_FIRST, ONLY_SECOND, SAME
 from engine.rep.client.call import Call
 from engine.rep.client.connection import SocketNetwork
-from engine.rep.client.record_blocks import NodeDatabase, NodeRecords
+from engine.rep.client.record_blocks import BlockBounds, NodeDatabase, NodeRecords
 from engine.rep.member.node import JoinedNode
 from engine.rep.node_diff import NodeDiff, diff_with_node
 from engine.rep.peers import DisconnectedError, PeerError
@@ -214,6 +214,17 @@ def test_blocks_that_do_not_ascend_are_refused(node: JoinedNode, monkeypatch: py
     monkeypatch.setattr(NodeDatabase, "blocks", lambda _: iter(blocks[::-1]))
     with pytest.raises(PeerError, match="do not ascend"):
         compared(node)
+
+
+@pytest.mark.parametrize("bounds", [BlockBounds(blocks=3), BlockBounds(held_bytes=40)])
+@pytest.mark.parametrize("name", ["t", "tags"])
+def test_a_node_that_sends_blocks_without_end(node: JoinedNode, bounds: BlockBounds, name: str) -> None:
+    """All blocks are read before the records of any, and the first record of each is kept."""
+    few = NodeRecords(SocketNetwork(), node.config.listen, PATIENCE_S, BLOCK, bounds)
+    database = few.database(name)
+    assert database is not None
+    with pytest.raises(PeerError, match="more blocks than are read"), database:
+        list(database.blocks())
 
 
 def test_a_node_that_does_not_answer() -> None:

@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from engine.errors import StorageError
 from engine.storage.memory import MemoryStorage
 from engine.storage.overlay import BLOCK, OverlayStorage
 
@@ -44,6 +45,21 @@ def test_a_file_that_was_removed_is_still_read_by_its_openers() -> None:
     overlay.open_rw("b", create=True).write(0, OLD[::-1])
     assert file.read(0, len(OLD)) == OLD
     assert overlay.open("b").read(0, len(OLD)) == OLD[::-1]
+
+
+@pytest.mark.parametrize("fault", ["an error", "lost bytes"])
+def test_a_block_that_cannot_be_read_is_an_error_of_the_storage(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = OverlayStorage(MemoryStorage({}), FEW).open_rw("a", create=True)
+    file.write(0, OLD)
+
+    def fail(*_: object) -> bytes:
+        if fault == "an error":
+            raise OSError(5, "Input/output error")
+        return b"short"
+
+    monkeypatch.setattr(os, "pread", fail)
+    with pytest.raises(StorageError, match="Input/output error" if fault == "an error" else "lost bytes"):
+        file.read(0, len(OLD))
 
 
 def test_a_forked_process_reads_what_it_knew() -> None:

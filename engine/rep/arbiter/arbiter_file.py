@@ -16,6 +16,8 @@ the bytes between the fields are zeros. JE 18.3 reads versions up to 2, JE 25.3 
 file as it is and writes its term all the same; a term in a file of version 2 may be outdated, and is not read.
 
 The whole file fits into one sector of a disk, and is written at once, so that a crash leaves the old or the new one.
+The form has no place for a checksum. JE notices a later version and a missing end, nothing else. Here impossible values
+and anything but zeros between the fields are damage, too; a wrong VLSN that is possible is not noticed.
 
 Example: version 2, arbiter 3; it acknowledged VLSN 29 of master 1 (zeros between the fields left out)::
 
@@ -113,8 +115,10 @@ def decode_state(data: bytes) -> ArbiterState | None:
     node_id = _NUMBER.unpack_from(data, _ID_AT)[0]
     has_terms = version == _TERMS
     layout = _COMMITS.get(version)
-    if layout is None or not node_id >= NO_ID:
+    if layout is None or node_id < NO_ID or node_id == 0:
         raise _damage(f"version {version}, id {node_id}")
+    if any(data[_VERSION_AT + _NUMBER.size : _ID_AT]) or any(data[_ID_AT + _NUMBER.size : _COMMIT_AT]):
+        raise _damage("bytes between the fields")
     if len(data) <= _COMMIT_AT:
         return ArbiterState(node_id, NOTHING._replace(term=FIRST_TERM if has_terms else None), has_terms)
     if len(data) < _COMMIT_AT + layout.size:

@@ -27,6 +27,7 @@ from engine.format.lsn import NULL_LSN
 from engine.rep.changes.database_names import RENAME
 from engine.rep.changes.position import CommitPoint, Torn
 from engine.rep.wire.entries import WireEntry
+from engine.storage.scratch import nameless_file, read_kept, write_kept
 
 MEMORY_BYTES: Final = 64 << 20
 # Memory of an entry besides its body.
@@ -59,9 +60,8 @@ class Spool:
         data = b"".join(parts)
         try:
             if self._file is None:
-                self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed by ``close``
-            self._file.seek(self._end)
-            self._file.write(data)
+                self._file = nameless_file()
+            write_kept(self._file.fileno(), data, self._end)
         except OSError as error:
             raise StorageError(
                 "cannot write a temporary file",
@@ -75,15 +75,18 @@ class Spool:
         return self._end - len(data), len(data)
 
     def read(self, place: tuple[int, int]) -> Iterator[WireEntry]:
-        """The entries at a location."""
+        """The entries at a location.
+
+        Raises:
+            StorageError: they cannot be read.
+        """
         assert self._file is not None
         at, left = place
         data = b""
         while left or data:
             # ``data`` ends within an entry, so the following bytes are appended.
             if left and (len(data) < _STORED.size or len(data) < _STORED.size + _STORED.unpack_from(data)[3]):
-                self._file.seek(at)
-                piece = self._file.read(min(max(_READ_BYTES, len(data)), left))
+                piece = read_kept(self._file.fileno(), min(max(_READ_BYTES, len(data)), left), at)
                 data += piece
                 at += len(piece)
                 left -= len(piece)

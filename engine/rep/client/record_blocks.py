@@ -10,8 +10,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from types import TracebackType
-from typing import Final
+from typing import Final, NamedTuple
 
+from engine.errors import plural
 from engine.rep.client.call import Call, ServiceError
 from engine.rep.client.connection import Address, Network
 from engine.rep.peers import PeerError
@@ -40,6 +41,23 @@ BLOCK_RECORDS: Final = 1 << 13
 _PAUSE_S: Final = 0.05
 
 
+class BlockBounds(NamedTuple):
+    """What a node may send as the blocks of one database.
+
+    The usual bounds allow 8 billion records in blocks of 8192, and 1 GiB of first records.
+
+    Attributes:
+        blocks: number of blocks.
+        held_bytes: bytes of the first records of all blocks, which the caller keeps.
+    """
+
+    blocks: int = 1 << 20
+    held_bytes: int = 1 << 30
+
+
+_USUAL_BOUNDS: Final = BlockBounds()
+
+
 class NodeRecords:
     """The records of a running node.
 
@@ -48,14 +66,21 @@ class NodeRecords:
         address: where the node listens.
         timeout_s: timeout of each step.
         block_records: number of records in a block.
+        bounds: what the node may send.
     """
 
     def __init__(
-        self, network: Network, address: Address, timeout_s: float, block_records: int = BLOCK_RECORDS
+        self,
+        network: Network,
+        address: Address,
+        timeout_s: float,
+        block_records: int = BLOCK_RECORDS,
+        bounds: BlockBounds = _USUAL_BOUNDS,
     ) -> None:
         self._network = network
         self._address = address
         self._timeout_s = timeout_s
+        self._bounds = bounds
         self.block_records = block_records
 
     def database_count(self) -> int:
@@ -86,7 +111,7 @@ class NodeRecords:
             call.close()
             raise
         if isinstance(said, BlocksStart):
-            return NodeDatabase(call, self.block_records)
+            return NodeDatabase(call, self.block_records, self._bounds)
         call.close()
         return None
 
@@ -107,10 +132,12 @@ class NodeDatabase:
     Arguments:
         call: the node is about to send the blocks.
         block_records: number of records in a block.
+        bounds: what the node may send.
     """
 
-    def __init__(self, call: Call, block_records: int) -> None:
+    def __init__(self, call: Call, block_records: int, bounds: BlockBounds = _USUAL_BOUNDS) -> None:
         self._call = call
+        self._bounds = bounds
         self.block_records = block_records
 
     def __enter__(self) -> NodeDatabase:
@@ -127,12 +154,22 @@ class NodeDatabase:
         """The blocks, in the order of their records; call it once, and read it to the end.
 
         Raises:
-            PeerError: the numbers of the blocks are wrong. DisconnectedError: no answer came in time.
+            PeerError: the numbers of the blocks are wrong, or there are too many. DisconnectedError: no answer came in
+                time.
         """
-        number = 0
+        number = held_bytes = 0
+        most = self._bounds
         while isinstance(said := self._call.receive(RECORD_BLOCKS, VERSION, Block, BlocksEnd), Block):
             if said.number != number:
                 raise PeerError(f"{self._call.peer} sends another block", expected=str(number), found=str(said.number))
+            held_bytes += len(said.key) + len(said.data)
+            if number >= most.blocks or held_bytes > most.held_bytes:
+                raise PeerError(
+                    f"{self._call.peer} sends more blocks than are read",
+                    expected=f"{plural(most.blocks, 'block')}, {plural(most.held_bytes, 'byte')} of first records",
+                    found=f"{plural(number + 1, 'block')}, {plural(held_bytes, 'byte')}",
+                    hint="copy the environment of the node, and compare the copy: jetool diff ENV ENV2 --records",
+                )
             yield said
             number += 1
 

@@ -19,6 +19,7 @@ from typing import IO, Final, NamedTuple
 from engine.errors import StorageError, caused_by
 from engine.recovery.result import TxnLsns
 from engine.rescue.salvage.versions import IN_TXN, KEY_BYTES, VOID, KeyVersions, LNVersion, Packed
+from engine.storage.scratch import read_kept
 
 # Database, key, node, number of the run, versions. No two rows of a run have the first three in common.
 Row = tuple[int, bytes, int, int, Packed]
@@ -261,8 +262,8 @@ def _batches(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 def _read(run: _Run) -> Iterator[list[Row]]:
-    file = run.file
-    file.seek(0)
-    while (length := _LENGTH.unpack(file.read(_LENGTH.size))[0]) > 0:
-        batch: list[Row] = marshal.loads(file.read(length))
+    handle, place = run.file.fileno(), _LENGTH.size
+    while (length := _LENGTH.unpack(read_kept(handle, _LENGTH.size, place - _LENGTH.size))[0]) > 0:
+        batch: list[Row] = marshal.loads(read_kept(handle, length, place))
         yield batch
+        place += length + _LENGTH.size

@@ -67,6 +67,12 @@ def test_other_forms_of_je() -> None:
     ("data", "error"),
     [
         (placed((0, "00000004"), (32, "00000003")), UnsupportedError),
+        (placed((0, "00000002"), (8, "01"), (32, "00000003")), DamageError),
+        (
+            placed((0, "00000002"), (32, "00000003"), (60, "00000001"), (64, "000000000000001d" * 2 + "00000001")),
+            DamageError,
+        ),
+        (placed((0, "00000002"), (32, "00000000")), DamageError),
         (placed((0, "00000000"), (32, "00000003")), DamageError),
         (placed((0, "00000002"), (32, "80000000")), DamageError),
         (JE[2][0][:-1], DamageError),

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.errors import FormatError, RefusedError
+from engine.errors import FormatError, RefusedError, StorageError
 from engine.format.codecs import encode_body
 from engine.format.entry.ln import LN
 from engine.format.entry.txn_end import TxnEnd
 from engine.format.entry_types import ABORT, COMMIT, INS_LN_TX
 from engine.format.lsn import NULL_LSN
-from engine.rep.changes.assembly import Assembler, TxnAssembly
+from engine.rep.changes.assembly import Assembler, Spool, TxnAssembly
 from engine.rep.changes.database_names import NamedDatabase
 from engine.rep.changes.position import CommitPoint, Position, Torn, position_of
 from engine.rep.changes.state_file import StateFile
@@ -91,6 +92,16 @@ def test_a_transaction_of_any_length_comes_back_from_the_disk() -> None:
     assert list(found) == entries
     assembler.release(found)
     assembler.close()
+
+
+def test_a_temporary_file_that_has_lost_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = Spool()
+    place = spool.add([record(1, -1, b"a" * 100), record(2, -1, b"b" * 100)])
+    assert [entry.vlsn for entry in spool.read(place)] == [1, 2]
+    monkeypatch.setattr(os, "pread", lambda *_: b"")
+    with pytest.raises(StorageError, match="lost bytes"):
+        list(spool.read(place))
+    spool.close()
 
 
 def test_torn_until_newer_than_all_that_were_seen() -> None:
