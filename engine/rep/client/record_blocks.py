@@ -165,8 +165,8 @@ class NodeDatabase:
             held_bytes += len(said.key) + len(said.data)
             if number >= most.blocks or held_bytes > most.held_bytes:
                 raise PeerError(
-                    f"{self._call.peer} sends more blocks than are read",
-                    expected=f"{plural(most.blocks, 'block')}, {plural(most.held_bytes, 'byte')} of first records",
+                    f"{self._call.peer} sends more blocks, or bytes of their first records, than are read",
+                    expected=f"at most {plural(most.blocks, 'block')}, {plural(most.held_bytes, 'byte')}",
                     found=f"{plural(number + 1, 'block')}, {plural(held_bytes, 'byte')}",
                     hint="copy the environment of the node, and compare the copy: jetool diff ENV ENV2 --records",
                 )
