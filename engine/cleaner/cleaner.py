@@ -51,12 +51,14 @@ class CleanerSettings(NamedTuple):
     Attributes:
         limits: limits for the choice of files.
         forced: files that are cleaned whatever their contents.
+        reactivated: reserved files that belong to the live log.
         gradual: je.cleaner.gradualExpiration.
         records_db_ids: the records of reserved files list the databases in them; JE writes that until v17.
     """
 
     limits: CleaningLimits
     forced: tuple[tuple[int, int], ...]
+    reactivated: frozenset[int]
     gradual: bool
     deletion: DeletionSettings
     records_db_ids: bool
@@ -178,8 +180,21 @@ class Cleaner:
     def load(self) -> None:
         """Read which files are reserved; call this before anything is counted, logged or cleaned."""
         for number, record in self.records.reserved().items():
+            if number in self._settings.reactivated:
+                continue
             self._parts.utilization.leave(number)
             self.states.reserve(number, self.deletion.size_of(number), record.last_vlsn)
+
+    def reactivate(self) -> list[int]:
+        """Remove the records of the files that the settings put back into the live log; returns their numbers.
+
+        Without a summary such a file counts as not in use, so it is cleaned soon, and what leads into it is logged
+        again.
+        """
+        found = sorted(self.records.reserved().keys() & self._settings.reactivated)
+        for number in found:
+            self.records.remove_reserved(number)
+        return found
 
     def stats(self) -> CleanerStats:
         """The counters of the cleaner."""

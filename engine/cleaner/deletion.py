@@ -129,6 +129,7 @@ class DeletionSettings(NamedTuple):
     """
 
     expunge: bool
+    deletes: bool
     limits: DiskLimits
     ahead_bytes: int
     min_index_size: int
@@ -197,7 +198,7 @@ class FileDeletion:
             everything: delete all that may be deleted, even if replicas might still need them.
         """
         # Another thread is deleting files already.
-        if not self._mutex.acquire(blocking=False):
+        if not self._settings.deletes or not self._mutex.acquire(blocking=False):
             return []
         try:
             limits = self._settings.limits

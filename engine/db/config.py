@@ -66,6 +66,9 @@ class EnvironmentConfig:
             cleaner_gradual, cleaner_force_files: je.cleaner.minUtilization, minFileUtilization, minAge, twoPassGap,
             twoPassThreshold, bytesInterval, wakeupInterval, lookAheadCacheSize, expunge, gradualExpiration,
             forceCleanFiles.
+        keep_reserved_files: delete no reserved file.
+        reactivated_files: numbers of reserved files that are in use, so that they are neither deleted nor taken for
+            cleaned; ``Cleaner.reactivate`` removes their records.
         ttl_purge_delay_ms: je.env.ttlLnPurgeDelay: how long expired records are kept.
         max_disk, free_disk, reserved_disk: je.maxDisk, je.freeDisk, je.reservedDisk, in bytes; 0 for none. Unlike in
             JE, je.freeDisk defaults to 0: short commands must not fail on a disk that is nearly full.
@@ -143,6 +146,8 @@ class EnvironmentConfig:
     cleaner_expunge: bool = True
     cleaner_gradual: bool = True
     cleaner_force_files: str = ""
+    keep_reserved_files: bool = False
+    reactivated_files: frozenset[int] = frozenset()
     ttl_purge_delay_ms: int = 5_000
     max_disk: int = 0
     free_disk: int = 0

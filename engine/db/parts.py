@@ -219,6 +219,7 @@ class EnvironmentParts:
         )
         deletion = DeletionSettings(
             expunge=config.cleaner_expunge,
+            deletes=not config.keep_reserved_files,
             limits=DiskLimits(config.max_disk, config.free_disk, config.reserved_disk),
             ahead_bytes=3 * config.cleaner_interval_bytes,
             min_index_size=config.vlsn_min_size,
@@ -227,6 +228,7 @@ class EnvironmentParts:
         settings = CleanerSettings(
             limits=limits,
             forced=parse_file_ranges(config.cleaner_force_files) if config.cleaner_force_files else (),
+            reactivated=config.reactivated_files,
             gradual=config.cleaner_gradual,
             deletion=deletion,
             records_db_ids=self.ctx.log_version < NO_DATABASES_IN_RESERVED,

@@ -40,7 +40,7 @@ RESERVED_IN_USE: Final = Rule(
     ERROR,
     "the cleaner has released a file that is in use",
     "the file may be deleted at any time, and its content is then lost",
-    "copy the environment now; dump and load, with jetool dump and jetool load",
+    "put it back with jetool clean --reactivate, before any process opens the environment for writing",
 )
 BAD_RESERVED: Final = Rule(
     "JE-SPACE-006",

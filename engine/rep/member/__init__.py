@@ -9,4 +9,5 @@
 * ``network_restore``: network restore from a node of JE
 * ``master_search``: finding the master of the group, and the handshake with it
 * ``replica_stream``: the stream of a master on a replica: replayed, made durable, acknowledged
+* ``rounds``: the main thread of a member or an arbiter: rounds and pauses, until the node stops or fails
 """

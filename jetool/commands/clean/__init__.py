@@ -3,5 +3,6 @@
 Modules:
 
 * ``command``: the command
+* ``reactivation``: ``--reactivate``
 * ``rows``: its output records
 """

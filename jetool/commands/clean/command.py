@@ -14,6 +14,7 @@ from engine.cleaner.selection import CleaningLimits
 from engine.errors import UsageError
 from engine.log.files import list_log_files, log_file_name
 from engine.storage.disk import DiskStorage
+from jetool.commands.clean.reactivation import COMMAND, put_back
 from jetool.commands.clean.rows import CleaningRun, cleaning_run
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
@@ -22,7 +23,6 @@ from jetool.frame.options import Run
 from jetool.frame.params import PercentType, SizeType
 from jetool.frame.repairs import repairing
 
-COMMAND = "clean"
 _MOST_PERCENT = 90
 
 
@@ -38,10 +38,12 @@ _MOST_PERCENT = 90
             "jetool clean /data/env --target 60% --backup-dir none",
         ),
         ("Which reserved files would go to free 2 GiB", "jetool clean /data/env --reserved --free 2GiB -n"),
+        ("Reserved files that are still in use, before they are deleted", "jetool clean /data/env --reactivate -n"),
     ),
     exits={
         exits.DONE: "cleaned as far as worthwhile, or as far as requested",
-        exits.FINDINGS: "cleaned, but some files had to be skipped: damage, an unknown key order",
+        exits.FINDINGS: "cleaned, but some files had to be skipped: damage, an unknown key order; or --reactivate "
+        "found damage in the trees",
         **WRITE_EXITS,
         exits.UNSUPPORTED: "a log version that this program does not read, or an environment that preserves record "
         "versions",
@@ -61,7 +63,12 @@ _MOST_PERCENT = 90
 @click.option(
     "--reserved", is_flag=True, help="Clean nothing: delete reserved files, the oldest first, all or until --free."
 )
-def clean(run: Run, env: str, target: int | None, free: int | None, max_files: int | None, reserved: bool) -> int:
+@click.option(
+    "--reactivate", is_flag=True, help="Clean nothing: put reserved files that the trees need back into the live log."
+)
+def clean(
+    run: Run, env: str, target: int | None, free: int | None, max_files: int | None, reserved: bool, reactivate: bool
+) -> int:
     """Clean the log: log live records again, and delete the files that held them.
 
     Files are chosen by the rules of JE's cleaner, the least used first; the newest files (je.cleaner.minAge) are
@@ -73,7 +80,15 @@ def clean(run: Run, env: str, target: int | None, free: int | None, max_files: i
     DbDeleteReservedFiles, whole files go until SIZE is freed, and -n lists them. Unlike it, files whose VLSNs the VLSN
     index has to keep (je.rep.minVLSNIndexSize) stay. Saved bytes need room: --backup-dir on another disk, or none. A
     stand-alone environment loses all reserved files whenever a writer opens it.
+
+    --reactivate is for reserved files into which records or nodes still lead (JE-SPACE-005): they would be deleted, and
+    the records lost. It walks over all trees and removes the records of such files, as JE 25.3 does with
+    je.env.autoReservedFileRepair. The next run of the cleaner logs what leads into them again.
     """
+    if reactivate:
+        if reserved or target is not None or free is not None or max_files is not None:
+            raise UsageError("--reactivate cleans and deletes nothing", hint="leave out the other options")
+        return put_back(run, env)
     if reserved and (target is not None or max_files is not None):
         raise UsageError("--reserved cleans no file", hint="leave out --target and --max-files; --free limits it")
     # Opening deletes reserved files that no replica needs.

@@ -55,12 +55,19 @@ class CleaningRun(NamedTuple):
     saved_bytes: Annotated[SizeBytes, "bytes saved there"]
     dry_run: Annotated[Bool, "nothing was changed: this is what would be done"]
     deleted: Annotated[Sequence[Text], "the names of the deleted files"]
+    reactivated: Annotated[Sequence[Text], "reserved files that the trees need, and that are back in the live log"]
     cleaned: Annotated[Sequence[CleanedLogFile], "the cleaned files, in the order in which they were chosen"]
     kept: Annotated[Sequence[KeptLogFile], "the files that are still there"]
 
 
 def cleaning_run(
-    report: OfflineReport, kept: Sequence[KeptFile], *, backup: str | None, saved_bytes: int, dry_run: bool
+    report: OfflineReport,
+    kept: Sequence[KeptFile],
+    *,
+    backup: str | None,
+    saved_bytes: int,
+    dry_run: bool,
+    reactivated: Sequence[int] = (),
 ) -> CleaningRun:
     """The record of a run."""
     return CleaningRun(
@@ -78,6 +85,7 @@ def cleaning_run(
         saved_bytes=saved_bytes,
         dry_run=dry_run,
         deleted=[log_file_name(number) for number in sorted(report.deleted)],
+        reactivated=[log_file_name(number) for number in reactivated],
         cleaned=[_cleaned(one, one.report.number in report.deleted) for one in report.cleaned],
         kept=[_kept(one) for one in kept],
     )
