@@ -7,6 +7,7 @@
 * ``manifest_builder``: the manifest of a copy
 * ``backup_run``: takes a backup of an environment, closed or in use
 * ``check``: tests checksums and entries, and recovers the copy in memory
+* ``je_snapshot``: snapshots in an archive of JE's automatic backups, checked against their manifests
 * ``file_filter``: checks the bytes of a log file while another program copies it
 * ``follower``: repeated backups as a log grows
 * ``retention``: which backups are kept, and removal of the others

@@ -50,6 +50,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     copies = {"env": "txn-crash", "damaged": "corrupt-middle", "node": "ha-rollback", "node2": "ha-rollback"}
     for name, source in copies.items():
         shutil.copytree(GOLDEN / source, name)
+    shutil.copytree(GOLDEN.parent / "je-archive", "archive")
     assert run("create", "new").code == 0
     assert run("dump", "env", "--db", "accounts", "--output", "accounts.dump").code == 0
     Path("lines.txt").write_text("key\ndata\n")

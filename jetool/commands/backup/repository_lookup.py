@@ -33,14 +33,19 @@ def chosen_id(repository: Repository, asked: str) -> str:
     Raises:
         NotFoundError: no backup has this name. UsageError: several ids begin with it.
     """
-    ids = repository.ids()
+    made = chosen_of(repository.ids(), repository.root, asked)
+    assert ID.fullmatch(made)
+    return made
+
+
+def chosen_of(ids: list[str], root: str, asked: str) -> str:
+    """The one of some ids that an operator named; errors as of ``chosen_id``."""
     if asked == LATEST and ids:
         return ids[-1]
     found = [made for made in ids if made.startswith(asked)]
     if len(found) > 1 and asked not in found:
-        raise UsageError(f"{len(found)} backups begin with {asked!r}", hint=f"jetool backup list {repository.root}")
+        raise UsageError(f"{len(found)} backups begin with {asked!r}", hint=f"jetool backup list {root}")
     if not found:
         what = f"no backup {asked!r}" if ids else "no backup yet"
-        raise NotFoundError(what, file=repository.root, hint=f"jetool backup list {repository.root} shows them")
-    assert ID.fullmatch(found[0])
+        raise NotFoundError(what, file=root, hint=f"jetool backup list {root} shows them")
     return found[0]

@@ -8,6 +8,7 @@ from typing import Annotated, NamedTuple
 from engine.backup.backup_run import Taken
 from engine.backup.check import BackupCheckup
 from engine.backup.follower import Round
+from engine.backup.je_snapshot import SnapshotCheckup
 from engine.backup.manifest import Manifest
 from engine.backup.repository import RepositoryBackup
 from engine.backup.retention import PrunePlan
@@ -84,8 +85,8 @@ class CheckedBackup(NamedTuple):
     files: Annotated[Int | None, "log files"]
     bytes: Annotated[SizeBytes | None, "their bytes"]
     bad_files: Annotated[Int, "files that are missing, changed or damaged"]
-    entries: Annotated[Int | None, "entries with right checksums; null with --sums"]
-    recovered: Annotated[Bool | None, "recovery in memory went through; null with --sums"]
+    entries: Annotated[Int | None, "entries with right checksums; null with --sums, and for snapshots of JE"]
+    recovered: Annotated[Bool | None, "recovery in memory went through; null with --sums, and for snapshots"]
     databases: Annotated[Int | None, "databases that recovery finds"]
     records: Annotated[Int | None, "their records"]
     problems: Annotated[Sequence[Text], "what is wrong"]
@@ -241,6 +242,22 @@ def checked_backup(one: BackupCheckup, *, sums_only: bool) -> CheckedBackup:
         recovered=one.recovered,
         databases=one.databases,
         records=one.records,
+        problems=list(one.problems),
+    )
+
+
+def checked_snapshot(one: SnapshotCheckup) -> CheckedBackup:
+    """A snapshot of JE that was checked."""
+    return CheckedBackup(
+        id=one.id,
+        ok=not one.problems,
+        files=None if one.manifest is None else len(one.manifest.files),
+        bytes=None if one.manifest is None else one.size_bytes,
+        bad_files=one.bad_files,
+        entries=None,
+        recovered=None,
+        databases=None,
+        records=None,
         problems=list(one.problems),
     )
 
