@@ -40,7 +40,7 @@ from engine.rep.master.promises import PromiseFile
 from engine.rep.member.config import JoinConfig
 from engine.rep.member.elections import Voter
 from engine.rep.member.monitors import Monitors
-from engine.rep.member.rounds import Rounds
+from engine.rep.member.rounds import Rounds, RunningMember
 from engine.rep.peers import DisconnectedError, PeerError, address_text
 from engine.rep.restore import holds_log
 from engine.rep.services.port import Port, Service
@@ -57,7 +57,7 @@ _PRIORITY: Final = -(1 << 31)
 _STEP_S: Final = 3.0
 
 
-class ArbiterNode:
+class ArbiterNode(RunningMember):
     """A running arbiter; ``start`` begins, ``stop`` ends.
 
     Arguments:
@@ -78,7 +78,7 @@ class ArbiterNode:
         self._file = ArbiterFile(storage)
         self._promises = PromiseFile(storage)
         self._step_s = min(config.timeout_s, _STEP_S)
-        self._rounds = Rounds(config.name, self._round, self._leave, config.intervals, votes=True)
+        super().__init__(Rounds(config.name, self._round, self._leave, config.intervals, votes=True))
         self._stream: FeederStream | None = None
         self._group = config.group or ""
         self._uuid = UNKNOWN_UUID
@@ -93,21 +93,6 @@ class ArbiterNode:
         self._questions = Questions(self.facts, self._heard)
         tls = server_context(config.tls) if config.tls is not None else None
         self._port = Port(config.listen, self._services, tls)
-
-    @property
-    def role(self) -> Role:
-        """Replica while it is connected to the master, otherwise unknown."""
-        return self._rounds.role
-
-    @property
-    def failure(self) -> Exception | None:
-        """The error that stopped the arbiter, or None."""
-        return self._rounds.failure
-
-    @property
-    def problem(self) -> JetoolError | None:
-        """Why the arbiter currently has no master, or None."""
-        return self._rounds.problem
 
     def start(self) -> None:
         """Read the files of the arbiter, and search for the master.
@@ -148,10 +133,6 @@ class ArbiterNode:
         self._monitors.left(failed=self.failure is not None)
         self._port.close()
         self._file.close()
-
-    def await_end(self, timeout_s: float) -> bool:
-        """Wait until the arbiter has failed; False after the timeout."""
-        return self._rounds.await_end(timeout_s)
 
     def status(self) -> NodeStatus:
         """The state of the arbiter, for reports; its VLSN is that of the last acknowledged commit."""

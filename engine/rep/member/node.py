@@ -40,7 +40,7 @@ from engine.rep.member.link import MasterLink
 from engine.rep.member.master_search import Seeker
 from engine.rep.member.monitors import Monitors
 from engine.rep.member.replica_stream import SYNC_INTERVAL_S, ReplicaStream
-from engine.rep.member.rounds import Rounds
+from engine.rep.member.rounds import Rounds, RunningMember
 from engine.rep.peers import DisconnectedError, address_text
 from engine.rep.replay import Replay
 from engine.rep.rollback import SoftRollback
@@ -57,7 +57,7 @@ from engine.storage.base import Storage
 from engine.vlsn.vlsn_range import VLSNRange
 
 
-class JoinedNode:
+class JoinedNode(RunningMember):
     """A running node; ``start`` begins, ``stop`` ends.
 
     Arguments:
@@ -74,9 +74,10 @@ class JoinedNode:
         self.config = config
         self._network = network
         self._listener = listener
-        self._rounds = rounds = Rounds(
+        rounds = Rounds(
             config.name, self._round, self._leave, config.intervals, votes=config.votes, is_due=self._is_due
         )
+        super().__init__(rounds)
         self._home = Home(storage, config, network, listener, lambda: rounds.stopping)
         self._link: MasterLink | None = None
         self._replay: Replay | None = None
@@ -98,21 +99,6 @@ class JoinedNode:
         self._port = Port(config.listen, self._services, tls) if config.answers else None
 
     # What callers use.
-
-    @property
-    def role(self) -> Role:
-        """Replica while it receives the stream, master while it leads, unknown while there is no master."""
-        return self._rounds.role
-
-    @property
-    def failure(self) -> Exception | None:
-        """The error that stopped the node, or None."""
-        return self._rounds.failure
-
-    @property
-    def problem(self) -> JetoolError | None:
-        """Why the node currently has no master, or None."""
-        return self._rounds.problem
 
     @property
     def environment(self) -> Environment:
@@ -171,10 +157,6 @@ class JoinedNode:
             self._port.close()
         self._copies.end_all()
         self._home.close()
-
-    def await_end(self, timeout_s: float) -> bool:
-        """Wait until the node has failed; False after the timeout."""
-        return self._rounds.await_end(timeout_s)
 
     def await_vlsn(self, vlsn: int, timeout_s: float) -> bool:
         """Wait until a VLSN is durable on this node; False after the timeout."""

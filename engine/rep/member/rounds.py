@@ -125,3 +125,33 @@ class Rounds:
             return min(2 * pause_s, self._intervals.longest_pause_s)
         # Wait for a random time, so that two nodes rarely propose at the same moment.
         return min(2 * pause_s, self._intervals.voter_pause_s) * random.uniform(0.5, 1.0)
+
+
+class RunningMember:
+    """What callers see of the rounds of a node.
+
+    Arguments:
+        rounds: its main thread.
+    """
+
+    def __init__(self, rounds: Rounds) -> None:
+        self._rounds = rounds
+
+    @property
+    def role(self) -> Role:
+        """Replica while it follows a master, master while it leads, unknown while there is no master."""
+        return self._rounds.role
+
+    @property
+    def failure(self) -> Exception | None:
+        """The error that stopped the node, or None."""
+        return self._rounds.failure
+
+    @property
+    def problem(self) -> JetoolError | None:
+        """Why the node currently has no master, or None."""
+        return self._rounds.problem
+
+    def await_end(self, timeout_s: float) -> bool:
+        """Wait until the node has failed; False after the timeout."""
+        return self._rounds.await_end(timeout_s)
