@@ -32,7 +32,7 @@ Also here:
   them
 * ``source_options``: options of the data sources: unknown ones are errors, values are checked
 * ``recovered_once``: an environment that was not closed, recovered once for all tasks that read it
-* ``package_archive``: the package as a zip, for executors that lack it
+* ``archive``: the package as a zip, for executors that lack it
 * ``tables``: small tables as a Parquet dataset
 * ``python_side``: Python packages that a job needs, and the setup of a Python worker of Spark
 """

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.errors import UnsupportedError
 from engine.events import SILENT
-from engine.pipeline import failures, job_run, package_archive, settings
+from engine.pipeline import failures, job_run, settings
+from engine.pipeline.archive import package_archive
 from engine.pipeline.python_side import has, require
 
 if TYPE_CHECKING:

@@ -152,9 +152,21 @@ def _by_the_engine(directory: Path, records: int) -> str:
 
 def _by_je(directory: Path, records: int, class_path: str) -> str:
     for name, end in (("crashed", "crash"), ("log", "checkpoint")):
-        (directory / name).mkdir(parents=True)
-        words = ["java", "-cp", class_path, str(_JE_LOG), str(directory / name), str(records), str(records), end]
-        done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
-        for path in (directory / name).glob("je.*"):
-            path.unlink()
+        key = je_log(directory / name, records, end, class_path)
+    return key
+
+
+def je_log(directory: Path, records: int, end: str, class_path: str) -> str:
+    """Random transactions by JE in a new directory; returns one of its keys.
+
+    Arguments:
+        records: how many transactions, and different keys.
+        end: ``checkpoint``, or ``crash`` for none.
+        class_path: JE's classes.
+    """
+    directory.mkdir(parents=True)
+    words = ["java", "-cp", class_path, str(_JE_LOG), str(directory), str(records), str(records), end]
+    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
+    for path in directory.glob("je.*"):
+        path.unlink()
     return done.stdout.strip()

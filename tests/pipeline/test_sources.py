@@ -38,7 +38,7 @@ register(spark)
 register(spark)
 print([name.rpartition("/")[2] for name in context.listFiles])
 found = context.parallelize([0], 1).map(lambda _: __import__("engine").__file__).first()
-print(found.endswith("engine.zip/engine/__init__.py"))
+print(found.endswith(("engine.zip/package/engine/__init__.py", "engine.native/package/engine/__init__.py")))
 print(spark.read.format("jelog").load(sys.argv[3]).count())
 """
 
