@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ from engine.catalog.name_operations import DatabaseOptions
 from engine.inspect.key_ranges import cut_keys
 from engine.pipeline import record_source
 from engine.pipeline.record_source import RecordSourceReader
+from engine.pipeline.recovered_once import RecoveredView, opened_view
 from engine.pipeline.session import Session
 from engine.pipeline.sources import register
 from tests.pipeline.fleet_support import environments, manifest
@@ -128,6 +130,51 @@ def test_conditions_say_where_to_look(tmp_path: Path) -> None:
         assert [row for row in found if meets(*row)] == [row for row in rows if meets(*row)], filters
         if any(isinstance(one, EqualTo) and one.attribute == ("key",) for one in filters):
             assert len(found) <= 3, filters
+
+
+def test_a_narrow_range_reads_only_its_own_nodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entries of the log that a query reads: its records, the BINs that hold them, and the way down to these."""
+    config = EnvironmentConfig(create=True, node_max_entries=8)
+    with Environment(str(tmp_path), config) as env, env.create_database("d") as db, env.begin() as txn:
+        for number in range(3000):
+            db.put(b"%06d" % number, b"too long to be part of a BIN", txn)
+    reads: list[int] = []
+
+    @contextmanager
+    def watched(view: RecoveredView) -> Iterator[Environment]:
+        with opened_view(view) as env:
+            yield env
+            reads.append(env.engine.access.reads)
+
+    monkeypatch.setattr(record_source, "opened_view", watched)
+    schema = StructType([StructField("key", BinaryType()), StructField("data", BinaryType())])
+
+    def query(*filters: Filter) -> tuple[int, int]:
+        """Records and entries that are read; the plan and four ranges, of which a narrow query needs one."""
+        reads.clear()
+        reader = RecordSourceReader(schema, [str(tmp_path)], "d", 4, push_down=True)
+        reader.pushFilters(list(filters))
+        partitions = reader.partitions()
+        assert len(partitions) == (1 if filters else 4)
+        return sum(len(batch) for one in partitions for batch in reader.read(one)), sum(reads)
+
+    records, everything = query()
+    assert records == 3000
+    assert everything > 3000 + 3000 // 8
+    # Opening the environment, once for the plan and once for the task, and one way down the tree.
+    nothing = query(EqualTo(("key",), b"001500+"))
+    assert nothing[0] == 0
+    assert nothing[1] < everything // 50
+    for filters, count in (
+        ([EqualTo(("key",), b"001500")], 1),
+        ([GreaterThanOrEqual(("key",), b"001500"), LessThan(("key",), b"001510")], 10),
+        # A prefix, as a range.
+        ([GreaterThanOrEqual(("key",), b"0015"), LessThan(("key",), b"0016")], 100),
+    ):
+        found, entries = query(*filters)
+        assert found == count
+        # BINs are at least half full; two more are at the ends, with the node above.
+        assert entries - nothing[1] <= count + count // 4 + count // 16 + 4, filters
 
 
 @pytest.mark.parametrize("point", ["commits:-3", "txn:{txn}", "lsn:0x1/0x0"])

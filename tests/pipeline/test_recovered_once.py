@@ -4,18 +4,52 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.pipeline.recovered_once import RecoveredView, opened_view, recovered_once
+from tests.support import harness
+from tests.support.waiting import PATIENCE_S
 
 CRASHED = (
     "ckpt-crash-mid/env", "multi-ckpt-crash/env", "cleaned/env", "dups/env", "erased/env", "extinct/env",
     "ha-rollback/node1/env", "ha-rollback-hidden/node2/env", "rollback-four-periods/env",
 )  # fmt: skip
+
+# The second query finds a record that only the recovery of the first one holds.
+APPLICATION = """
+import sys
+from pathlib import Path
+from engine.db.config import EnvironmentConfig
+from engine.db.environment import Environment
+from engine.pipeline.session import open_session
+from engine.pipeline.settings import SparkSettings
+from engine.pipeline.sources import register
+from engine.storage.copy_on_write import CoverStorage
+from engine.storage.disk import DiskStorage
+
+master, env, place = sys.argv[1:]
+conf = (("spark.driver.memory", "512m"), ("spark.executor.memory", "600m"), ("spark.local.dir", place))
+with open_session(SparkSettings(master, conf, quick=True)) as session:
+    register(session.spark)
+    def count():
+        read = session.spark.read.format("jerecords").schema("key binary").option("db", "d").option("partitions", "3")
+        return read.load(env).count()
+    print(count())
+    covers = list(Path(place).rglob("jetool-recovered-*"))
+    print(len(covers))
+    storage = CoverStorage(DiskStorage(env), DiskStorage(str(covers[0])))
+    with Environment(storage, EnvironmentConfig()) as opened, opened.open_database("d") as db:
+        db.put(b"one more", b"record")
+    print(count())
+print(len(list(Path(place).rglob("jetool-recovered-*"))))
+"""
 
 worth_it = partial(recovered_once, least_bytes=1)
 
@@ -94,3 +128,19 @@ def test_little_to_recover_is_not_worth_it(corpus: Path, place: Path, monkeypatc
     monkeypatch.undo()
     monkeypatch.setenv("SPARK_LOCAL_DIRS", str(place))
     assert recovered_once(str(corpus / "je/je-18.3.20/ckpt-crash-mid/env"), None).cover is None
+
+
+def test_executors_of_a_cluster_read_what_the_driver_has_recovered(tmp_path: Path, cluster: str) -> None:
+    path, place = tmp_path / "env", tmp_path / "spark"
+    place.mkdir()
+    env = Environment(str(path), EnvironmentConfig(create=True, checkpoint_bytes=1 << 40))
+    with env.create_database("d") as db, env.begin() as txn:
+        for number in range(700):
+            db.put(b"%06d" % number, b"v" * 16_000, txn)
+    env.sync()
+    env.engine.crash()
+    before = fingerprint(path)
+    words = [sys.executable, "-c", APPLICATION, cluster, str(path), str(place)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=8 * PATIENCE_S, env=harness.environment())
+    assert done.stdout.split() == ["700", "1", "701", "0"], done.stderr
+    assert fingerprint(path) == before
