@@ -48,6 +48,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "bulk-load": ("tests.bench.load", "--records", "1000000"),
     "bulk-load-ascending": ("tests.bench.load", "--records", "1000000", "--order", "ascending"),
+    "spark": ("tests.bench.spark",),
     "vlsn-index": ("tests.bench.vlsn_index",),
     "journals": ("tests.bench.journals",),
     "backups": ("tests.bench.backups",),

@@ -131,6 +131,10 @@ class Bench:
         self._jetool("load", env, source, "--db", "d", "--create", *_COLUMNS, "--engine", "local")
         return env
 
+    def dumped(self, env: Path) -> str:
+        """The records of an environment."""
+        return self._jetool("dump", env, "--db", "d").out
+
     def verify(self, copies: Sequence[Path], where: str) -> Iterator[Row]:
         """A verification of all records of several environments."""
         yield self._timed("verify", where, ["fleet", "verify", *copies, "--full"], None)
@@ -163,7 +167,7 @@ class Bench:
         return ["--master", self._url, *_MEMORY, *pure]
 
     def _digest(self, env: Path) -> str:
-        return hashlib.sha256(self._jetool("dump", env, "--db", "d").out.encode()).hexdigest()
+        return hashlib.sha256(self.dumped(env).encode()).hexdigest()
 
     def _jetool(self, *words: object) -> Output:
         command = [sys.executable, "-m", "jetool", *map(str, words)]
@@ -180,7 +184,8 @@ class Bench:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Measure and print; returns the exit code: 1 when the places disagree."""
-    options = _parser().parse_args(args)
+    options = parser().parse_args(args)
+    before = os.getloadavg()[0]
     with (
         tempfile.TemporaryDirectory(prefix="jetool-bench-", dir=options.directory) as made,
         standalone(_made(Path(made) / "cluster")) as url,
@@ -190,7 +195,10 @@ def main(args: Sequence[str] | None = None) -> int:
         bench = Bench(directory, build.environ, url)
         # In turn, so that a busy moment meets all of them.
         rounds = [[row for job in jobs(bench, directory, options) for row in job()] for _ in range(options.runs)]
-    rows = [sorted(runs, key=lambda row: row.wall_s)[len(runs) // 2] for runs in zip(*rounds, strict=True)]
+    rows = medians(rounds)
+    log = f", log of {options.transactions:,} transactions by JE" if options.je_classpath else ""
+    print(f"{options.records:,} records loaded, {options.merged:,} merged into as many{log}; median of {options.runs}")
+    print(f"load of the machine {before:.1f} before, {os.getloadavg()[0]:.1f} after")
     for line in table(rows):
         print(line)
     return int(bool(disagreements(rows)))
@@ -222,6 +230,11 @@ def jobs(bench: Bench, directory: Path, options: argparse.Namespace) -> list[Cal
     return [*found, *(partial(bench.queries, log, options.transactions, where) for where in (SPARK, CLUSTER))]
 
 
+def medians(rounds: Sequence[Sequence[Row]]) -> list[Row]:
+    """Of each job, the run that took the median time."""
+    return [sorted(runs, key=lambda row: row.wall_s)[len(runs) // 2] for runs in zip(*rounds, strict=True)]
+
+
 def table(rows: Sequence[Row]) -> list[str]:
     """What is printed: one line a row."""
     wrong = disagreements(rows)
@@ -244,16 +257,17 @@ def _made(directory: Path) -> Path:
     return directory
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("python -m tests.bench.spark", description=__doc__)
-    parser.add_argument("--records", type=int, default=3_000_000, help="records that are loaded  [default: 3000000]")
-    parser.add_argument("--merged", type=int, default=1_000_000, help="records that are merged  [default: 1000000]")
-    parser.add_argument("--transactions", type=int, default=1_000_000, help="of the log of JE  [default: 1000000]")
-    parser.add_argument("--build", choices=(NATIVE, PURE), default=NATIVE, help="of jetool  [default: native]")
-    parser.add_argument("--runs", type=int, default=1, help="runs of each job; the median one is shown  [default: 1]")
-    parser.add_argument("--directory", type=Path, help="where the data go  [default: the temporary directory]")
-    parser.add_argument("--je-classpath", default=os.environ.get("JE_CLASSPATH", ""), metavar="PATH")
-    return parser
+def parser() -> argparse.ArgumentParser:
+    """The options."""
+    found = argparse.ArgumentParser("python -m tests.bench.spark", description=__doc__)
+    found.add_argument("--records", type=int, default=3_000_000, help="records that are loaded  [default: 3000000]")
+    found.add_argument("--merged", type=int, default=1_000_000, help="records that are merged  [default: 1000000]")
+    found.add_argument("--transactions", type=int, default=1_000_000, help="of the log of JE  [default: 1000000]")
+    found.add_argument("--build", choices=(NATIVE, PURE), default=NATIVE, help="of jetool  [default: native]")
+    found.add_argument("--runs", type=int, default=1, help="runs of each job; the median one is shown  [default: 1]")
+    found.add_argument("--directory", type=Path, help="where the data go  [default: the temporary directory]")
+    found.add_argument("--je-classpath", default=os.environ.get("JE_CLASSPATH", ""), metavar="PATH")
+    return found
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -192,3 +193,29 @@ def test_a_cluster_of_two_workers(env: Path, source: Path, cluster: str) -> None
     assert json.loads(out)["records"] == RECORDS
     assert contents(env, "d") == {b"%016d" % number: b"v" * 100 for number in range(RECORDS)}
     assert run("verify", env, "--full").code == 0
+
+
+@pytest.mark.parametrize("more", [(), ("--no-overwrite",)], ids=["records are replaced", "they stay"])
+def test_a_cluster_merges_as_this_machine_does(
+    env: Path, source: Path, tmp_path: Path, cluster: str, more: tuple[str, ...]
+) -> None:
+    """Into a database that holds half of the keys, and others, with other values."""
+    older = {b"%016d" % number: b"older" for number in range(RECORDS // 2, RECORDS * 3 // 2)}
+    with Environment(env, EnvironmentConfig()) as opened, opened.create_database("d") as db, opened.begin() as txn:
+        for key, value in older.items():
+            db.put(key, value, txn)
+    here = shutil.copytree(env, tmp_path / "here")
+    merged = run("load", here, source, "--db", "d", "--key", "k", "--engine", "local", "--json", *more)
+    conf = ["--conf", "spark.executor.memory=600m", "--master", cluster]
+    with started(words(source, env, "spark", *conf, *more)) as process:
+        out, err = process.communicate(timeout=8 * PATIENCE_S)
+    # Records that are refused are a finding.
+    assert process.returncode == merged.code == len(more), err
+    assert json.loads(out) == merged.json()
+    newer = {b"%016d" % number: b"v" * 100 for number in range(RECORDS)}
+    assert contents(env, "d") == contents(here, "d") == (newer | older if more else older | newer)
+    dumps = [run("dump", one, "--db", "d").out for one in (env, here)]
+    assert dumps[0] == dumps[1]
+    for one in (env, here):
+        assert run("verify", one, "--full").code == 0
+        assert not (one / stage.DIRECTORY).exists()
