@@ -35,7 +35,7 @@ from pyarrow import parquet
 from tests.bench.builds import NATIVE, PURE, builds
 from tests.bench.load import generate
 from tests.bench.logs import je_log
-from tests.pipeline.cluster import standalone
+from tests.support.cluster import standalone
 
 LOCAL, SPARK, CLUSTER, PURE_CLUSTER = "local engine", "local mode", "cluster", "cluster, pure executors"
 _COPIES: Final = 4

@@ -13,7 +13,7 @@ import pytest
 
 from engine.pipeline.session import Session, open_session
 from engine.pipeline.settings import SparkSettings
-from tests.pipeline.cluster import standalone
+from tests.support.cluster import standalone
 from tests.support.tools import needs
 
 CONF = (

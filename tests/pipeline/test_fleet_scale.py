@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from engine import Durability, Environment, EnvironmentConfig
-from tests.pipeline.cluster import standalone
 from tests.support import harness
 from tests.support.children import child
+from tests.support.cluster import standalone
 from tests.support.tools import needs
 from tests.support.waiting import PATIENCE_S
 
