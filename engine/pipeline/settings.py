@@ -18,6 +18,8 @@ from engine.errors import UsageError
 _MIB: Final = 1 << 20
 # Number of attempts for a task: a Python worker killed by the system should not fail the job.
 _ATTEMPTS: Final = 4
+# Spark takes seconds to start; processes of this machine read this much in a few seconds.
+SMALL_BYTES: Final = 1 << 30
 # Spark refuses to start a driver with less than 450 MiB.
 _LEAST_MIB: Final = 512
 _PER_CORE_MIB: Final = 1024
@@ -104,6 +106,23 @@ def defaults_of_user(environment: Mapping[str, str]) -> dict[str, str]:
 def is_local(master: str) -> bool:
     """Whether the driver and its processes are all on this machine, so that loopback is enough."""
     return _LOOPBACK.match(master) is not None
+
+
+def starts_spark(size: int, *, shuffles: bool, environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether Spark runs a job over local files, if the user has not decided.
+
+    Spark's local mode has the cores of this machine, as the processes of the local engine have, and needs seconds to
+    start; so it runs only large jobs that shuffle. A large job without a shuffle runs on Spark if
+    ``spark-defaults.conf`` names a cluster.
+
+    Arguments:
+        size: bytes to read.
+        shuffles: the job has a shuffle on Spark, and none in the local engine.
+        environment: variables.
+    """
+    if size < SMALL_BYTES:
+        return False
+    return shuffles or not is_local(defaults_of_user(environment).get("spark.master", "local"))
 
 
 def needs_package(master: str) -> bool:

@@ -14,9 +14,10 @@ import pytest
 
 from engine import Environment, EnvironmentConfig
 from engine.errors import DamageError, JobError
-from engine.pipeline.fleet.backends import SMALL_FLEET_BYTES, LocalFleet, starts_spark
+from engine.pipeline.fleet.backends import LocalFleet
 from engine.pipeline.job_run import Tally
 from engine.pipeline.session import Session
+from engine.pipeline.settings import SMALL_BYTES, starts_spark
 from tests.support import harness
 from tests.support.corpus import copy
 from tests.support.harness import run, spawn
@@ -184,13 +185,13 @@ def test_a_process_that_is_killed_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("master", "size", "shuffles", "expected"),
     [
-        ("", SMALL_FLEET_BYTES - 1, True, False),
-        ("", SMALL_FLEET_BYTES, True, True),
+        ("", SMALL_BYTES - 1, True, False),
+        ("", SMALL_BYTES, True, True),
         ("", 1 << 50, False, False),
         ("spark.master local[8]", 1 << 50, False, False),
-        ("spark.master spark://host:7077", SMALL_FLEET_BYTES, False, True),
-        ("spark.master spark://host:7077", SMALL_FLEET_BYTES - 1, False, False),
-        ("spark.master=yarn", SMALL_FLEET_BYTES, False, True),
+        ("spark.master spark://host:7077", SMALL_BYTES, False, True),
+        ("spark.master spark://host:7077", SMALL_BYTES - 1, False, False),
+        ("spark.master=yarn", SMALL_BYTES, False, True),
     ],
 )
 def test_large_jobs_start_spark_where_it_helps(

@@ -463,7 +463,12 @@ def test_small_files_do_not_wait_for_spark(
     assert result.json()["records"] == 3
     assert "read without Spark" in result.err
     assert "--engine spark" in result.err
-    monkeypatch.setattr("engine.pipeline.load.input.splits.SMALL_BYTES", source.stat().st_size)
+    # A large source: Spark only on a cluster.
+    monkeypatch.setattr("engine.pipeline.settings.SMALL_BYTES", source.stat().st_size)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert run(*words, "--on-duplicate", "last", "-n").code == 0
+    assert started == []
+    (tmp_path / "spark-defaults.conf").write_text("spark.master spark://host:7077\n")
     assert run(*words).code == 7
     assert started == ["spark"]
 

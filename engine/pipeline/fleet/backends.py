@@ -6,8 +6,7 @@ of a job does not depend on where it ran.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -15,7 +14,6 @@ from engine.errors import JobError
 from engine.events import Listener, counted
 from engine.pipeline.inventory import LEAST_TASK_BYTES, EnvironmentListing
 from engine.pipeline.job_run import waiting
-from engine.pipeline.settings import defaults_of_user, is_local
 from engine.workers.process import MOST_NUMBERS, WorkerProcess, WorkQueue, can_fork, readable
 
 if TYPE_CHECKING:
@@ -28,8 +26,6 @@ Result = TypeVar("Result")
 TaskWork = Callable[["Tally", Task], Iterable[Result]]
 
 UNCHANGED: Final = "no environment was changed"
-# Spark takes seconds to start; processes of this machine read this much log in a few seconds.
-SMALL_FLEET_BYTES: Final = 1 << 30
 # Smaller than on Spark, where a task costs tens of milliseconds: more tasks keep processes busy, and show progress.
 _LOCAL_TASK_BYTES: Final = 8 << 20
 # A smaller fleet is read before a second process has begun.
@@ -200,22 +196,6 @@ def _report_step(listener: Listener, step: str, done: int, total: int, records: 
         counted(listener, step, done, total, records)
     else:
         listener.step(step, done, total)
-
-
-def starts_spark(size: int, *, shuffles: bool, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether Spark runs a job, if the user has not decided.
-
-    Spark's local mode has the cores of this machine, as ``LocalFleet`` has, and needs seconds to start; so it runs only
-    large jobs that shuffle. A large job without a shuffle runs on Spark if ``spark-defaults.conf`` names a cluster.
-
-    Arguments:
-        size: bytes of log.
-        shuffles: the job has a shuffle on Spark.
-        environment: variables.
-    """
-    if size < SMALL_FLEET_BYTES:
-        return False
-    return shuffles or not is_local(defaults_of_user(environment).get("spark.master", "local"))
 
 
 def pays_to_fork(size: int) -> bool:

@@ -94,8 +94,8 @@ def backend(
 
 
 def _is_local(run: Run, engine: str, size: int, *, shuffles: bool) -> bool:
-    from engine.pipeline.fleet.backends import starts_spark
     from engine.pipeline.python_side import has
+    from engine.pipeline.settings import starts_spark
 
     # Options of Spark imply that the user wants Spark.
     of_spark = [name for name, given in (("--master", run.master), ("--conf", run.conf)) if given]

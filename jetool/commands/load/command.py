@@ -50,10 +50,10 @@ def load(run: Run, /, env: str, sources: tuple[str, ...], **options: Any) -> int
     """Load records from files, datasets, a JE dump or standard input.
 
     CSV, JSON lines, Parquet, ORC and other sources of Spark become log files: Spark's tasks write them, and one step
-    adds all of them to the environment or none. Local files of less than 16 MB are read and written by the same code
-    without Spark, unless --engine spark, --master or --conf is given. If the database holds records, or the log is of a
-    version later than 17, records are merged instead, in transactions of --batch records. An installation without
-    pyarrow loads CSV and JSON lines in such transactions too.
+    adds all of them to the environment or none. Local files are read and written by the same code in processes of this
+    machine, without Spark, unless --engine spark, --master, --conf or spark-defaults.conf asks for Spark. If the
+    database holds records, or the log is of a version later than 17, records are merged instead, in transactions of
+    --batch records. An installation without pyarrow loads CSV and JSON lines in such transactions too.
 
     A JE dump is loaded as DbLoad does. After a bad line the records loaded so far stay, and the message gives their
     number. A large dump also becomes log files if the database holds no records, so an interrupted load leaves nothing

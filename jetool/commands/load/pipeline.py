@@ -177,15 +177,16 @@ def _nothing_to_resume(request: LoadRequest) -> RefusedError:
 def _engine(run: Run, request: LoadRequest, layout: Layout) -> str:
     """Who reads the sources: ``spark`` or ``local``."""
     from engine.pipeline.load.input import splits
+    from engine.pipeline.settings import starts_spark
 
     if request.engine != "auto":
         return request.engine
     # Spark options imply that the user wants Spark.
     size = None if run.master is not None or run.conf else splits.local_bytes(layout)
-    if size is None or size >= splits.SMALL_BYTES:
+    if size is None or starts_spark(size, shuffles=False):
         return "spark"
     run.messages.notice(
-        "the source is small: read without Spark", found=plural(size, "byte"), hint="--engine spark reads it with Spark"
+        "the source is read without Spark", found=plural(size, "byte"), hint="--engine spark reads it with Spark"
     )
     return "local"
 

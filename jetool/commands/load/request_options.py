@@ -95,8 +95,8 @@ _OPTIONS: Final = (
         type=click.Choice(("auto", "spark", "local")),
         default="auto",
         show_default=True,
-        help="Who reads files: Spark, or this machine without Spark; auto means local for less than 16 MB of "
-        "local files.",
+        help="Who reads files: Spark, or this machine without Spark; auto means local for local files, "
+        "but Spark for 1 GiB and more where spark-defaults.conf names a cluster.",
     ),
     click.option(
         "--input-format",

@@ -25,8 +25,6 @@ from engine.pipeline.load.input.sources import Layout, OpenSource
 from engine.pipeline.python_side import settle_arrow, settle_worker
 
 SPLIT_BYTES: Final = 32 << 20
-# Spark takes seconds to start; reading this much locally takes less.
-SMALL_BYTES: Final = 16 << 20
 # Every file of columns is opened for its schema before the tasks begin.
 _MOST_TABLES: Final = 2000
 
