@@ -39,6 +39,9 @@ _MOST_COMPACT: Final = 256
 _FEW_CHILDREN: Final = 4
 _DENSITY: Final = 70
 _LSN_BYTES: Final = 8
+# A node whose LSNs are near each other keeps their differences, if log files are at most this large.
+COMPACT_LSN_BYTES: Final = 4
+_COMPACT_FILE_MAX: Final = 0xFFFFFE
 # Header, flags and database of a record in the log; what an expiration and a VLSN add.
 _LOGGED_BYTES: Final = 19
 _LOGGED_EXPIRATION: Final = 3
@@ -50,6 +53,9 @@ _LOGGED_CHILD: Final = 30
 # Bytes of a modification time and of a VLSN in a slot.
 _TIME_BYTES: Final = 3
 _VLSN_BYTES: Final = 5
+# Bytes of an address outside the Java heap, and of a place in JE's list of such nodes.
+_RECORD_ID_BYTES: Final = 8
+_CHILD_ID_BYTES: Final = 3
 
 JE_18: Final = "18.3"
 JE_25: Final = "25.3"
@@ -149,6 +155,7 @@ class CacheLoad(NamedTuple):
         compact_key_max: je.tree.compactMaxKeyLength.
         large_heap: a Java heap of 32 GiB or more.
         release: of JE; one of ``RELEASES``.
+        file_max: je.log.fileMax.
     """
 
     records: int
@@ -164,6 +171,13 @@ class CacheLoad(NamedTuple):
     compact_key_max: int = 42
     large_heap: bool = False
     release: str = JE_18
+    file_max: int = 10_000_000
+
+    @property
+    def lsn_bytes(self) -> int:
+        """Bytes of an LSN in a node: in JE 18.3 fewer if keys were inserted in order, and with them the LSNs."""
+        is_compact = self.release == JE_18 and self.ordered and self.file_max <= _COMPACT_FILE_MAX
+        return COMPACT_LSN_BYTES if is_compact else _LSN_BYTES
 
     @property
     def entries_per_node(self) -> int:
@@ -196,12 +210,22 @@ class NodeSizes(NamedTuple):
 
     Attributes:
         versions: the VLSNs that a bottom node keeps without its records.
+        children: what an upper node takes for its children in memory.
+        record_ids, child_ids: places for the records of a bottom node, and the children of an upper node, that lie
+            outside the Java heap.
+        slot_key: the key of a slot of a bottom node without the prefix, with embedded data.
+        whole_key: a key with its prefix.
     """
 
     bottom: int
     bottom_with_records: int
     upper: int
-    versions: int = 0
+    versions: int
+    children: int
+    record_ids: int
+    child_ids: int
+    slot_key: int
+    whole_key: int
 
 
 class JeCacheSize(NamedTuple):
@@ -231,26 +255,27 @@ def je_cache_size(load: CacheLoad) -> JeCacheSize:
     key.
     """
     sizes = node_sizes(load)
-    filled = load.entries_per_node
-    bins = -(-load.records // filled)
-    levels, upper, nodes = 1, 0, bins // filled
-    while True:
-        # A root that is not full counts as one node.
-        upper += max(nodes, 1)
-        levels += 1
-        if nodes <= 1:
-            break
-        nodes //= filled
-    above = upper * sizes.upper
+    bins, *above_bins = tree_nodes(load.records, load.entries_per_node)
+    above = sum(above_bins) * sizes.upper
     return JeCacheSize(
-        levels=levels,
+        levels=1 + len(above_bins),
         bins=bins,
-        upper_nodes=upper,
+        upper_nodes=sum(above_bins),
         nodes=sizes,
         internal_bytes=bins * sizes.bottom + above,
         all_bytes=None if load.data_bytes is None else bins * sizes.bottom_with_records + above,
         version_bytes=bins * (sizes.bottom + sizes.versions) + above if sizes.versions else None,
     )
+
+
+def tree_nodes(records: int, filled: int) -> list[int]:
+    """The number of nodes of each level, from the bottom up."""
+    found = [-(-records // filled)]
+    while True:
+        # A root that is not full counts as one node.
+        found.append(max(found[-1] // filled, 1))
+        if found[-1] == 1:
+            return found
 
 
 def node_sizes(load: CacheLoad) -> NodeSizes:
@@ -259,12 +284,12 @@ def node_sizes(load: CacheLoad) -> NodeSizes:
     places, filled, data = load.node_max, load.entries_per_node, load.data_bytes or 0
     # A two-part key is key, data item, and the size of the key.
     whole = load.key_bytes + (data + len(pack(load.key_bytes)) if load.duplicates else 0)
-    arrays = java.bytes_array(places) + java.array + _LSN_BYTES * places
+    arrays = java.bytes_array(places) + java.bytes_array(load.lsn_bytes * places)
     few = filled <= _FEW_CHILDREN
     children = java.few_children if few else java.children + java.references(places)
     bottom = java.bottom + arrays + _keys_of_bottom(load, java, whole)
     if load.is_separate:
-        bottom += java.numbers_of(places, _width(_logged_bytes(load)))
+        bottom += java.numbers_of(places, _width(logged_bytes(load)))
     elif later and not load.duplicates:
         bottom += java.numbers_of(places, _TIME_BYTES)
     vlsns = java.numbers_of(places, _VLSN_BYTES) if load.keeps_vlsns else 0
@@ -278,19 +303,28 @@ def node_sizes(load: CacheLoad) -> NodeSizes:
         # A database of a group has a longer id.
         child = whole + len(pack(whole)) + _LOGGED_CHILD + load.replicated
         upper += java.numbers_of(places, _width(child))
-    return NodeSizes(bottom, bottom + records, upper, vlsns if load.is_separate else 0)
+    return NodeSizes(
+        bottom=bottom,
+        bottom_with_records=bottom + records,
+        upper=upper,
+        versions=vlsns if load.is_separate else 0,
+        children=children,
+        record_ids=java.numbers_of(places, _RECORD_ID_BYTES),
+        child_ids=java.numbers_of(places, _CHILD_ID_BYTES),
+        slot_key=_in_slot(load, whole - load.prefix_bytes),
+        whole_key=whole,
+    )
 
 
 def _keys_of_bottom(load: CacheLoad, java: JeObjects, whole: int) -> int:
     if load.release == JE_18 and load.duplicates and _fits(load, java, whole):
         return _compact(load, java, whole) + load.prefix_bytes
-    data = load.data_bytes or 0
+    return _keys(load, java, _in_slot(load, whole), _in_slot(load, whole - load.prefix_bytes))
 
-    def slot(key: int) -> int:
-        # Embedded data lies behind the key, with the size of the key behind it.
-        return key + data + len(pack(key)) if load.is_embedded else key
 
-    return _keys(load, java, slot(whole), slot(whole - load.prefix_bytes))
+def _in_slot(load: CacheLoad, key: int) -> int:
+    """A key with embedded data, which lies after it, and after that the size of the key."""
+    return key + (load.data_bytes or 0) + len(pack(key)) if load.is_embedded else key
 
 
 def _keys(load: CacheLoad, java: JeObjects, whole: int, rest: int) -> int:
@@ -317,7 +351,8 @@ def _objects(load: CacheLoad, java: JeObjects, key: int) -> int:
     return java.keys + java.references(load.node_max) + load.entries_per_node * java.bytes_array(key)
 
 
-def _logged_bytes(load: CacheLoad) -> int:
+def logged_bytes(load: CacheLoad) -> int:
+    """A record in the log."""
     data = load.data_bytes or 0
     more = _LOGGED_EXPIRATION * load.expires + _LOGGED_VLSN * load.replicated
     more += _LOGGED_LATER * (load.release == JE_25)

@@ -302,7 +302,8 @@ def _entries_of(item: Stretch | LogEntry, types: frozenset[int] | None) -> Itera
 
 def _read_last(storage: Storage, file: LogFile, listener: Listener, *, has_later_file: bool) -> Tail:
     seen = _TailNotes()
-    with FileReader(storage, file, is_last=True) as reader:
+    # A stretch ends with the window, and each is a report of progress.
+    with FileReader(storage, file, is_last=True, window_bytes=_TOLD_BYTES) as reader:
         name, told = f"{storage.root}/{file.path}", 0
         for item in reader.stretches():
             # Report progress: a last file may have any size, and damage in it is searched byte by byte for entries.

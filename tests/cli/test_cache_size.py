@@ -27,6 +27,17 @@ def test_planned_records() -> None:
     assert (without["internal_bytes"], without["data_bytes"], without["all_bytes"]) == (22_936_456, None, None)
 
 
+def test_two_caches() -> None:
+    words = ("cache-size", "--record-count", "1000000", "--key-bytes", "16", "--data-bytes", "100", "--json")
+    result = run(*words, "--off-heap", "--main-cache", "30000000")
+    assert_valid("cache-size", result.out)
+    found = result.json()
+    assert found["internal_bytes"] == 43_230_200
+    assert (found["main_least_bytes"], found["main_all_bytes"]) == (533_280, 30_000_000 - 3_158_773)
+    assert (found["off_heap_internal_bytes"], found["off_heap_all_bytes"]) == (11_058_532, 139_104_664)
+    assert "off_heap_records" not in run(*words).json()
+
+
 def test_a_database_of_an_environment() -> None:
     result = run("cache-size", GOLDEN / "txn-crash", "--db", "accounts", "--json")
     assert_valid("cache-size", result.out)
@@ -51,6 +62,10 @@ def test_a_database_of_an_environment() -> None:
         ((str(GOLDEN / "txn-crash"), "--record-count", "5", "--key-bytes", "4"), 2),
         ((str(GOLDEN / "txn-crash"), "--db", "accounts", "--key-bytes", "4"), 2),
         (("--record-count", "0", "--key-bytes", "4"), 2),
+        (("--record-count", "5", "--key-bytes", "4", "--main-cache", "1GB"), 2),
+        (("--record-count", "5", "--key-bytes", "4", "--off-heap", "--je", "25.3"), 2),
+        (("--record-count", "5", "--key-bytes", "4", "--off-heap", "--main-cache", "4207349"), 2),
+        (("--record-count", "5", "--key-bytes", "4", "--file-max", "999999"), 2),
     ],
 )
 def test_what_does_not_go_together(words: tuple[str, ...], code: int) -> None:

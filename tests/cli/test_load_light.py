@@ -71,10 +71,12 @@ def test_the_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setitem(sys.modules, missing, None)
     done = run("load", env, source, "--db", "d", "--key", "k")
     assert done.code == 0
-    assert f"without {missing}, which is not installed, the source is read line by line" in done.err
+    # A light installation lacks both.
+    assert missing in done.err.partition("without ")[2].partition(", which ")[0]
+    assert "not installed, the source is read line by line" in done.err
     refused = run("load", env, tmp_path / "a.parquet", "--db", "d", "--key", "k")
     assert refused.code == 5
-    assert f"a source in the format parquet needs {missing}, which is not installed" in refused.err
+    assert missing in refused.err.partition("a source in the format parquet needs ")[2].partition(", which ")[0]
     assert "pip install 'pyarrow>=18' numpy" in refused.err
 
 

@@ -29,6 +29,7 @@ AGREED: Final = {
     "--dry-run": "print the result and change nothing",
     "--engine": "who reads: Spark, or this machine without it",
     "--explain": "why recovery treats each record as it does",
+    "--file-max": "je.log.fileMax: the largest log file",
     "--files": "only these log files",
     "--follow": "do not end; go on with what is appended",
     "--force": "do it although a check says otherwise",

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from engine.evictor.je_cache_size import JE_25, RELEASES, CacheLoad, je_cache_size
+from engine.evictor.je_off_heap import je_off_heap_size
 
 FLAGS = {"-orderedinsertion": "ordered", "-duplicates": "duplicates", "-ttl": "expires", "-replicated": "replicated"}
 NUMBERS = {
@@ -18,12 +19,18 @@ NUMBERS = {
     "-nodemax": "node_max",
     "-je.tree.maxEmbeddedLN": "embedded_max",
     "-je.tree.compactMaxKeyLength": "compact_key_max",
+    "-je.log.fileMax": "file_max",
 }
 # Parameters of JE on which no figure depends.
-WITHOUT_EFFECT = ("-je.log.fileMax", "-je.maxMemory")
-CASES = [
-    line for line in Path(__file__).with_name("je_cache_sizes.txt").read_text().splitlines() if not line.startswith("#")
-]
+WITHOUT_EFFECT = ("-je.maxMemory",)
+
+
+def cases_of(name: str) -> list[str]:
+    lines = Path(__file__).with_name(name).read_text().splitlines()
+    return [line for line in lines if not line.startswith("#")]
+
+
+CASES = cases_of("je_cache_sizes.txt")
 
 
 def load_of(words: list[str]) -> CacheLoad:
@@ -58,6 +65,41 @@ def test_figures_are_those_of_je(heap: str, release: str) -> None:
         assert found.all_bytes == (None if load.data_bytes is None else every), case
         tried += 1
     assert tried > 70
+
+
+def test_off_heap_figures_are_those_of_je() -> None:
+    cases = cases_of("je_off_heap_sizes.txt")
+    for case in cases:
+        options, main, other = case.split(" | ")
+        words = options.replace(" -offheap", "").split()
+        main_cache = None
+        if "-maincache" in words:
+            at = words.index("-maincache")
+            main_cache = int(words[at + 1])
+            del words[at : at + 2]
+        load = load_of(words)
+        internal, every, *_ = map(int, main.split())
+        least, off_internal, off_every, *_, environment = map(int, other.split())
+        found = je_off_heap_size(load, main_cache)
+        assert load.environment_bytes == environment, case
+        assert (found.main_internal_bytes, found.main_least_bytes, found.off_heap_internal_bytes) == (
+            internal,
+            least,
+            off_internal,
+        ), case
+        figures = (found.main_all_bytes, found.off_heap_all_bytes)
+        assert figures == ((None, None) if load.data_bytes is None else (every, off_every)), case
+        # Only a tree whose upper nodes do not fit is reckoned smaller.
+        assert found.records == load.records or main_cache is not None
+    assert len(cases) > 150
+
+
+def test_ordered_keys_take_less_in_small_files() -> None:
+    """As DbCacheSize, run by itself, prints it for a million records of 16 and 100 bytes."""
+    load = CacheLoad(1_000_000, 16, 100, ordered=True)
+    assert je_cache_size(load).internal_bytes == 25_917_800
+    assert je_cache_size(load._replace(file_max=16_777_214)).internal_bytes == 25_917_800
+    assert je_cache_size(load._replace(file_max=16_777_215)).internal_bytes == 29_949_800
 
 
 def test_the_example_of_jes_documentation() -> None:

@@ -31,7 +31,7 @@ BY_FLAGS: Final = 1
 BY_HEAD: Final = 2
 ALWAYS: Final = 3
 _LEVEL_AND_MOST: Final = 2
-_BASE_FILE_BYTES: Final = 4
+BASE_FILE_BYTES: Final = 4
 
 
 class HeadLayout(NamedTuple):
@@ -113,7 +113,7 @@ def _is_lasting(body: bytes, layout: HeadLayout) -> bool:
         slots, pos = unpack(body, _after_numbers(body, pos, layout.before_count))
         pos = _after_numbers(body, pos, _LEVEL_AND_MOST)
         if layout.has_form:
-            pos += 1 + _BASE_FILE_BYTES if body[pos] == 1 else 1
+            pos += 1 + BASE_FILE_BYTES if body[pos] == 1 else 1
     except (FormatError, IndexError):
         return False
     return pos <= len(body) and 0 <= slots <= (len(body) - pos) // LEAST_SLOT_BYTES
