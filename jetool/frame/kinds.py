@@ -158,6 +158,8 @@ def _neither(storage: Storage, names: list[str]) -> NotFoundError:
         hint = "this is the log directory of a Derby database: name the directory above it"
     elif "c10.dat" in names:
         hint = "this is a segment of a Derby database: name the directory above it"
+    elif "domains.state" in names:
+        hint = f"this is the replication changelog of an OpenDJ server: jetool ldap changelog {storage.root}"
     return NotFoundError(
         "no Berkeley DB JE environment and no Derby database",
         file=storage.root,

@@ -64,7 +64,12 @@ COMMANDS: Final = (
         "journal.command",
         "Journals of Doris and StarRocks frontends: list, show, check, compare, stats, plan-skip, truncate",
     ),
-    CommandRow("ldap", "Look", "ldap", "LDAP backends of the OpenDJ family: entries as LDIF, consistency of indexes"),
+    CommandRow(
+        "ldap",
+        "Look",
+        "ldap.command",
+        "LDAP servers of the OpenDJ family: entries as LDIF, consistency of indexes, replication changelog",
+    ),
     CommandRow(
         "group", "Look", "group.command", "The replication group: show, remove, delete or move members, reset it"
     ),

@@ -367,6 +367,8 @@ JE_ONLY = {
     "missing": [],
     "ldap export": [],
     "ldap check": [],
+    "ldap changelog": [],
+    "ldap changes": [],
     "journal list": [],
     "journal show": [],
     "journal check": [],

@@ -26,7 +26,10 @@ ONLY_DERBY = ("txns",)
 # It ends with 4 where there is no group; its tests are with it.
 NEEDS_A_GROUP = ("group show",)
 # They end with 4 where there are no such records; their tests are with them.
-NEED_CONTENTS = ("journal check", "journal list", "journal show", "journal stats", "ldap check", "ldap export")
+NEED_CONTENTS = (
+    *("journal check", "journal list", "journal show", "journal stats"),
+    *("ldap check", "ldap export", "ldap changelog", "ldap changes"),
+)
 # It needs another environment or a place in the log; its tests are with it.
 NEEDS_MORE = ("diff",)
 # It has no end; its tests are with it.

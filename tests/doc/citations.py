@@ -38,7 +38,7 @@ PLACES: Final = ("engine", "jetool", "tests", "examples", "man", "README.md", "A
 _DEFINITION: Final = re.compile(r"^(?:- )?\*\*(R-[A-Z]+-\d+)\*\* |^(E-[A-Z]+-\d+)\b|^\| ([TD]-\d+) \|")
 _HEADING: Final = re.compile(r"^#{2,4} (\d+(?:\.\d+)*)\.? ")
 
-_FILE: Final = r"(?:je|derby|fe|embedders)[a-z-]*\.md"
+_FILE: Final = r"(?:je|derby|fe|embedders|opendj)[a-z-]*\.md"
 _AND: Final = r"\s*(?:,(?:\s*(?:and|or))?|\band\b|\bor\b)\s+"
 _REMARK: Final = r"(?:\s*\([^()]*\))?"
 # A number that is neither part of a section's number nor of a word.

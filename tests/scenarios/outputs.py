@@ -82,6 +82,8 @@ LINES: Final[dict[str, tuple[str, ...]]] = {
     "journal truncate": ("{env} -n --after 30",),
     "ldap export": ("{env}",),
     "ldap check": ("{env}",),
+    "ldap changelog": ("{env}",),
+    "ldap changes": ("{env}",),
     "group show": ("{env}",),
     "watch": ("{env} --count 1",),
     "group reset": ("{env} -n --group G --node n1 --address localhost:5001",),

@@ -33,7 +33,7 @@ COMPOSED = frozenset(
             "verify",
             "vlsn check",
         ),
-        *("journal check", "journal show", "ldap export", "ldap check"),
+        *("journal check", "journal show", "ldap export", "ldap check", "ldap changelog", "ldap changes"),
     }
 )
 # They make something new at each call, or need what these environments have not; watch has a screen of its own.

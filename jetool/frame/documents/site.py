@@ -41,6 +41,7 @@ _FORMATS: Final = {
     "je-ha-protocol": "Protocol of JE groups",
     "fe-journals": "Journals of frontends",
     "embedders": "Applications on JE",
+    "opendj-changelog": "The replication changelog of OpenDJ",
     "derby-log-format": "Log format of Derby",
     "derby-behaviour": "Behaviour of Derby",
     "crash-points": "Crash points",

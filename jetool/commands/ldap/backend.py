@@ -1,4 +1,4 @@
-"""``jetool ldap``: LDAP backends of the OpenDJ family, without their server."""
+"""``jetool ldap export`` and ``ldap check``: LDAP backends of the OpenDJ family, without their server."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from engine.errors import NotFoundError, plural
 from engine.events import Listener
 from engine.fields import Choices, Int, Json, Like, Row, Text, record, shape_of
 from engine.inspect.ldap_backend import KINDS, BackendCheck, BackendEntry, BackendFinding, backend_entries, base_dns
+from jetool.commands.ldap.group import ldap
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.environments import READ_EXITS, open_to_read, reading_code
-from jetool.frame.groups import group
 from jetool.frame.options import Run
 from jetool.output.ldif import LdifEncoder, is_whole, ldif_of
 from jetool.output.shape import Style, to_text
@@ -68,16 +68,6 @@ class BackendSummary(NamedTuple):
     dns: Annotated[Int, "DNs of dn2id"]
     counters: Annotated[Int, "records of id2childrencount"]
     findings: Annotated[Int, "findings above"]
-
-
-ldap = group(
-    "ldap",
-    help="LDAP backends of the OpenDJ family: their entries as LDIF, and whether their indexes agree with them.",
-    examples=(
-        ("All entries as LDIF", "jetool ldap export /opendj/db/userRoot --output all.ldif"),
-        ("Do entries, DNs and counters agree", "jetool ldap check /opendj/db/userRoot"),
-    ),
-)
 
 
 @command(

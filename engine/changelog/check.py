@@ -1,0 +1,320 @@
+"""What is wrong with a changelog, and what each replica has in it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from engine.changelog.directory import (
+    DOMAINS_STATE,
+    OFFLINE_STATE,
+    DomainDirectory,
+    LogFileName,
+    ReplicaDirectory,
+    domain_directories,
+    index_files,
+    read_domain_names,
+    read_log_file,
+    read_offline_state,
+)
+from engine.changelog.updates import is_numbered, is_update, update_of
+from engine.contents.changelog_blocks import BLOCK, DamagedBytes, FramedFile, framed, tail_recovery
+from engine.contents.changelog_updates import Csn, decode_numbered
+from engine.errors import FormatError, plural
+from engine.storage.base import Storage
+
+TORN: Final = "torn-tail"
+DAMAGED: Final = "damaged-bytes"
+POINTER: Final = "wrong-pointer"
+BAD_RECORD: Final = "unreadable-record"
+ORDER: Final = "order"
+FOREIGN: Final = "foreign-update"
+NAME: Final = "file-name"
+DOMAINS: Final = "domains-state"
+GENERATION: Final = "generation-id"
+OFFLINE_FILE: Final = "offline-state"
+SERVER: Final = "server-directory"
+KINDS: Final = {
+    TORN: "a log file that ends inside a record",
+    DAMAGED: "bytes in a log file that are no record",
+    POINTER: "a block pointer that does not lead to its record",
+    BAD_RECORD: "a record that cannot be decoded",
+    ORDER: "a record that is not newer than the one before it",
+    FOREIGN: "an update of another replica",
+    NAME: "a name of a log file that is not that of its first and last record",
+    DOMAINS: "domains.state and the directories of domains differ",
+    GENERATION: "no single generation id",
+    OFFLINE_FILE: "an offline.state that is not a CSN of the replica",
+    SERVER: "a directory of a replica without a server id",
+}
+# Findings of one kind that are listed for one file.
+_MOST_OF_A_KIND: Final = 20
+
+
+class ChangelogFinding(NamedTuple):
+    """A finding.
+
+    Attributes:
+        kind: of ``KINDS``.
+        stops: whether the server refuses the changelog for it.
+        file: the file or directory, below the root of the changelog.
+        at: an offset in the file; None if it is about none.
+        text: what is wrong.
+    """
+
+    kind: str
+    stops: bool
+    file: str
+    at: int | None
+    text: str
+
+
+class ChangelogFindings:
+    """A list of findings.
+
+    Attributes:
+        listed: the findings.
+        unlisted: the number of findings that are left out because a file has many of their kind.
+    """
+
+    def __init__(self) -> None:
+        self.listed: list[ChangelogFinding] = []
+        self.unlisted = 0
+        self._seen: Counter[tuple[str, str]] = Counter()
+
+    def add(self, kind: str, file: str, text: str, *, at: int | None = None, stops: bool = False) -> None:
+        """Add a finding; the arguments are the attributes of ``ChangelogFinding``."""
+        self._seen[kind, file] += 1
+        if self._seen[kind, file] > _MOST_OF_A_KIND:
+            self.unlisted += 1
+        else:
+            self.listed.append(ChangelogFinding(kind=kind, stops=stops, file=file, at=at, text=text))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaReport:
+    """The log of a replica.
+
+    Attributes:
+        domain, replica: their directories.
+        records: records, with those that cannot be decoded.
+        encrypted: how many of them are encrypted.
+        oldest, newest: the first and the last CSN that can be read.
+        offline: the CSN at which it went offline; None if it is online, or if that cannot be read.
+    """
+
+    domain: DomainDirectory
+    replica: ReplicaDirectory
+    records: int
+    encrypted: int
+    oldest: Csn | None
+    newest: Csn | None
+    offline: Csn | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexReport:
+    """The change number index: its files, records, and first and last change number."""
+
+    files: Sequence[LogFileName]
+    records: int
+    first: int | None
+    last: int | None
+
+
+class ChangelogCheck:
+    """The check of a changelog.
+
+    Arguments:
+        storage: the changelog.
+        wanted: which domains; None for all and the index.
+        server: only this replica; None for all and the index.
+
+    Attributes:
+        findings: findings so far; complete after ``replicas`` and ``index``.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        wanted: Callable[[DomainDirectory], bool] | None = None,
+        server: int | None = None,
+    ) -> None:
+        self._storage = storage
+        self._domains = domain_directories(storage)
+        self._wanted = wanted
+        self._server = server
+        self.findings = ChangelogFindings()
+        self._check_names()
+
+    def _check_names(self) -> None:
+        """Check ``domains.state``, generation ids, and names of directories."""
+        names = read_domain_names(self._storage)
+        if names.bad_line is not None:
+            self.findings.add(DOMAINS, DOMAINS_STATE, f"a line without a domain: {names.bad_line[:60]!r}", stops=True)
+        there = {domain.id for domain in self._domains}
+        for number in sorted(set(names.dns) - there):
+            self.findings.add(DOMAINS, DOMAINS_STATE, f"{names.dns[number]} has no directory {number}.dom", stops=True)
+        for domain in self._domains:
+            if domain.id not in names.dns:
+                self.findings.add(DOMAINS, domain.path, f"{DOMAINS_STATE} has no domain {domain.id}", stops=True)
+            if len(domain.generations) > 1:
+                text = f"{len(domain.generations)} generation ids: {', '.join(domain.generations[:5])}"
+                self.findings.add(GENERATION, domain.path, text)
+            for text in domain.generations:
+                if not re.fullmatch(r"-?[0-9]{1,19}", text):
+                    self.findings.add(GENERATION, domain.path, f"{text[:40]!r} is not a number", stops=True)
+            for replica in domain.replicas:
+                if replica.server is None:
+                    self.findings.add(SERVER, replica.path, "the name of the directory has no server id", stops=True)
+
+    def replicas(self) -> Iterator[ReplicaReport]:
+        """Read and check the replicas, by domain and server id."""
+        for domain in self._domains:
+            if self._wanted is not None and not self._wanted(domain):
+                continue
+            for replica in domain.replicas:
+                if self._server is None or replica.server == self._server:
+                    yield self._replica(domain, replica)
+
+    def index(self) -> IndexReport | None:
+        """Read and check the change number index; None if there is none, or if only some replicas were asked for."""
+        files = index_files(self._storage)
+        if not files or self._wanted is not None or self._server is not None:
+            return None
+        log = _LogCheck(self._storage, self.findings, files, _number_of, is_numbered)
+        log.run()
+        return IndexReport(files=files, records=log.records, first=log.first, last=log.last)
+
+    def _replica(self, domain: DomainDirectory, replica: ReplicaDirectory) -> ReplicaReport:
+        log = _LogCheck(self._storage, self.findings, replica.files, _csn_of, is_update, replica.server)
+        log.run()
+        return ReplicaReport(
+            domain=domain,
+            replica=replica,
+            records=log.records,
+            encrypted=log.encrypted,
+            oldest=log.first,
+            newest=log.last,
+            offline=self._offline(replica),
+        )
+
+    def _offline(self, replica: ReplicaDirectory) -> Csn | None:
+        path = f"{replica.path}/{OFFLINE_STATE}"
+        try:
+            found = read_offline_state(self._storage, replica)
+        except FormatError:
+            # The server logs a warning, and takes the replica for online.
+            self.findings.add(
+                OFFLINE_FILE, path, "the file does not hold one CSN; the server takes the replica for online"
+            )
+            return None
+        if found is not None and replica.server is not None and found.server != replica.server:
+            self.findings.add(OFFLINE_FILE, path, f"the CSN {found} is of server {found.server}")
+        return found
+
+
+def _csn_of(data: bytes) -> Csn | None:
+    update = update_of(data)
+    return None if update is None else update.csn
+
+
+def _number_of(data: bytes) -> int:
+    return decode_numbered(data).number
+
+
+class _LogCheck:
+    """The check of the log of one replica, or of the index; ``key`` is None for records whose key is encrypted."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        findings: ChangelogFindings,
+        files: Sequence[LogFileName],
+        key: Callable[[bytes], Any],
+        decodes: Callable[[bytes], bool],
+        server: int | None = None,
+    ) -> None:
+        self._storage = storage
+        self._findings = findings
+        self._files = files
+        self._key = key
+        self._decodes = decodes
+        self._server = server
+        self.records = self.encrypted = 0
+        self.first: Any = None
+        self.last: Any = None
+
+    def run(self) -> None:
+        for file in self._files:
+            data = read_log_file(self._storage, file)
+            found = framed(data, self._decodes)
+            self._structure(file, data, found)
+            self._keys(file, found)
+
+    def _structure(self, file: LogFileName, data: bytes, found: FramedFile) -> None:
+        for one in found.damaged:
+            text = f"{plural(one.end - one.at, 'byte')} are no record; readers do not get past them in this file"
+            if one.end % BLOCK == 0:
+                # The server leaves this when it cuts a file inside a record, and appends the next one.
+                text += f"; probably the start of a record that the server cut at {one.end}"
+            self._findings.add(DAMAGED, file.path, text, at=one.at)
+        for wrong in found.pointers:
+            text = f"the pointer is {wrong.found} instead of {wrong.expected}; searches from it fail"
+            self._findings.add(POINTER, file.path, text, at=wrong.at)
+        if file.is_head:
+            self._end_of_head(file, data, found.tail)
+        elif found.tail is not None:
+            size = plural(found.tail.end - found.tail.at, "byte")
+            text = f"the last {size} are no whole record; readers go on with the next file"
+            self._findings.add(TORN, file.path, text, at=found.tail.at)
+
+    def _end_of_head(self, file: LogFileName, data: bytes, tail: DamagedBytes | None) -> None:
+        server = tail_recovery(data, self._decodes)
+        if tail is None:
+            if not server.opens:
+                self._findings.add(
+                    BAD_RECORD, file.path, "the server refuses the file for its last records", stops=True
+                )
+            return
+        size = plural(tail.end - tail.at, "byte")
+        if not server.opens:
+            does = "the server refuses the file"
+        elif server.inside is not None:
+            does = (
+                f"the server cuts the file at {server.cut_at}, inside this record, and damages the record that follows"
+            )
+        else:
+            does = f"the server cuts the file at {server.cut_at} when it starts"
+        text = f"the last {size} are no whole record; {does}"
+        self._findings.add(TORN, file.path, text, at=tail.at, stops=not server.opens)
+
+    def _keys(self, file: LogFileName, found: FramedFile) -> None:
+        first = last = None
+        for one in found.records:
+            self.records += 1
+            if not self._decodes(one.data):
+                text = f"a record of {plural(len(one.data), 'byte')} cannot be decoded; readers fail there"
+                self._findings.add(BAD_RECORD, file.path, text, at=one.at)
+                continue
+            key = self._key(one.data)
+            if key is None:
+                self.encrypted += 1
+                continue
+            if self.last is not None and key <= self.last:
+                self._findings.add(ORDER, file.path, f"{key} is not newer than {self.last} before it", at=one.at)
+            if self._server is not None and key.server != self._server:
+                self._findings.add(FOREIGN, file.path, f"{key} is an update of server {key.server}", at=one.at)
+            first = key if first is None else first
+            last = key
+            self.first = key if self.first is None else self.first
+            self.last = key if self.last is None else max(self.last, key)
+        if file.is_head:
+            return
+        if file.keys is None:
+            self._findings.add(NAME, file.path, "the name does not have two keys", stops=True)
+        elif first is not None and found.tail is None and (first, last) != file.keys:
+            self._findings.add(NAME, file.path, f"the records are from {first} to {last}")

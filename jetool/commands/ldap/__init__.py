@@ -1,0 +1,1 @@
+"""``jetool ldap``: LDAP servers of the OpenDJ family, without their server."""

@@ -1,0 +1,210 @@
+"""Blocks and records of OpenDJ's replication changelog; whatever the bytes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.changelog.updates import is_numbered, is_update, update_of
+from engine.contents.changelog_blocks import BLOCK, FramedFile, WrongPointer, frame_records, framed, tail_recovery
+from engine.contents.changelog_updates import (
+    ADD,
+    DELETE,
+    ENCRYPTED,
+    GENERIC,
+    MODIFY,
+    MODIFY_DN,
+    OFFLINE,
+    Csn,
+    NumberedChange,
+    Update,
+    decode_numbered,
+    decode_update,
+    encode_numbered,
+    encode_update,
+    parse_csn,
+)
+from engine.errors import FormatError
+from tests.support.environments.ldap_changelogs import csn_of, update_records
+from tests.support.harness import REPOSITORY
+
+GOLDEN = REPOSITORY / "tests/golden/opendj-changelog"
+# Sizes around a block and its parts, where lengths and records end at borders.
+SIZES = st.sampled_from([1, 2, 3, 244, 247, 248, 249, 251, 252, 253, 256, 260, 1000]) | st.integers(1, 700)
+RECORDS = st.lists(SIZES.map(lambda size: b"r" * size), max_size=12)
+CSNS = st.builds(
+    Csn, time_ms=st.integers(0, (1 << 63) - 1), sequence=st.integers(0, (1 << 31) - 1), server=st.integers(0, 65535)
+)
+TEXTS = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), min_size=1, max_size=30)
+
+
+@given(RECORDS)
+def test_records_come_back(records: list[bytes]) -> None:
+    data = frame_records(records)
+    found = framed(data, bool)
+    assert [one.data for one in found.records] == records
+    assert (found.damaged, found.pointers, found.tail) == ([], [], None)
+    assert [one.at for one in found.records[1:]] == [one.end for one in found.records[:-1]]
+    assert [one.end for one in found.records[-1:]] == [len(data)] * bool(records)
+
+
+def test_the_layout_by_hand() -> None:
+    """A record over two borders, and one that begins at the third."""
+    data = frame_records([b"a" * (3 * BLOCK - 2 * 4 - 4), b"b"])
+    assert data[:5] == b"\0\0\2\xf4a"
+    assert [data[at : at + 4] for at in (BLOCK, 2 * BLOCK, 3 * BLOCK)] == [b"\0\0\1\0", b"\0\0\2\0", b"\0\0\0\0"]
+    assert data[3 * BLOCK + 4 :] == b"\0\0\0\1b"
+
+
+@given(RECORDS.filter(bool), st.data())
+def test_a_cut_file_keeps_the_whole_records(records: list[bytes], data: st.DataObject) -> None:
+    whole = frame_records(records)
+    length = data.draw(st.integers(0, len(whole)))
+    found = framed(whole[:length], bool)
+    ends = [one.end for one in framed(whole, bool).records]
+    kept = sum(end <= length for end in ends)
+    assert [one.data for one in found.records] == records[:kept]
+    assert (found.tail is None) == (length in (0, *ends))
+    assert found.tail is None or (found.tail.at, found.tail.end) == ((0, *ends)[kept], length)
+
+
+@given(st.binary(max_size=2000))
+def test_any_bytes_are_divided(data: bytes) -> None:
+    found = framed(data, is_update)
+    places = sorted([*((one.at, one.end) for one in found.records), *((one.at, one.end) for one in found.damaged)])
+    if found.tail is not None:
+        places.append((found.tail.at, found.tail.end))
+    assert [end for _, end in places[:-1]] == [start for start, _ in places[1:]]
+    assert (places[0][0], places[-1][1]) == (0, len(data)) if places else not data
+    assert tail_recovery(data, is_update).cut_at in (None, *range(len(data)))
+
+
+def test_records_after_a_destroyed_length_are_found() -> None:
+    records = update_records(range(10), 7)
+    data = bytearray(frame_records(records))
+    third = framed(bytes(data), is_update).records[3].at
+    data[third : third + 4] = b"\x7f\xff\xff\xff"
+    found = framed(bytes(data), is_update)
+    assert [(one.at, one.length) for one in found.damaged] == [(third, 0x7FFFFFFF)]
+    assert [one.data for one in found.records[:3]] == records[:3]
+    assert found.records[-1].data == records[-1]
+    assert found.tail is None
+
+
+def test_a_wrong_pointer_is_found() -> None:
+    data = bytearray(frame_records([b"x" * 600]))
+    data[BLOCK + 3] ^= 1
+    found = framed(bytes(data), bool)
+    assert found.pointers == [WrongPointer(at=BLOCK, expected=BLOCK, found=BLOCK + 1)]
+    assert [one.data for one in found.records] == [b"x" * 600]
+
+
+def outcome(data: bytes) -> str:
+    found = tail_recovery(data, is_update)
+    if not found.opens:
+        return "refused"
+    return "opens" if found.cut_at is None else f"cut {found.cut_at}"
+
+
+def test_recovery_is_that_of_the_server() -> None:
+    """What OpenDJ's own LogFile did with every prefix of a log, and with zero bytes after it."""
+    expected: dict[str, Any] = json.loads((GOLDEN / "recovery.json").read_text())
+    log = (GOLDEN / expected["log"]).read_bytes()[: expected["bytes"]]
+    assert {text for _, _, text in expected["cut"]} > {"opens", "refused"}
+    for first, last, text in expected["cut"]:
+        assert {outcome(log[:length]) for length in range(first, last + 1)} == {text}, (first, last)
+    for count, text in expected["zeros"]:
+        assert outcome(log + bytes(count)) == text, count
+
+
+def test_files_of_the_server() -> None:
+    """The server's own writer divided and named these files."""
+    for server, numbers in ((7, range(0, 24, 2)), (22, range(1, 25, 2))):
+        directory = GOLDEN / f"1.dom/{server}.server"
+        files = sorted(directory.iterdir())
+        found = [framed(file.read_bytes(), is_update) for file in files]
+        assert [one.data for file in found for one in file.records] == update_records(numbers, server)
+        for file, one in zip(files, found, strict=True):
+            assert file.read_bytes() == frame_records(record.data for record in one.records)
+            assert file.name in ("head.log", f"{csn_at(one, 0)}_{csn_at(one, -1)}.log")
+
+
+def csn_at(file: FramedFile, at: int) -> Csn | None:
+    update = update_of(file.records[at].data)
+    return None if update is None else update.csn
+
+
+def test_a_cut_inside_a_record_names_the_record() -> None:
+    data = frame_records(update_records(range(6), 9))
+    crossing = next(one for one in reversed(framed(data, is_update).records) if one.at // BLOCK < one.end // BLOCK)
+    border = crossing.end // BLOCK * BLOCK
+    found = tail_recovery(data[: border + 4], is_update)
+    assert (found.opens, found.cut_at, found.inside) == (True, border, crossing.at)
+    whole = tail_recovery(data[: crossing.at + 1], is_update)
+    assert whole.cut_at is not None
+    assert whole.cut_at <= crossing.at
+
+
+UPDATES = st.builds(
+    Update,
+    kind=st.sampled_from([ADD, DELETE, MODIFY, MODIFY_DN]),
+    csn=CSNS,
+    dn=TEXTS | st.none(),
+    uuid=TEXTS | st.none(),
+)
+
+
+@given(UPDATES, st.binary(max_size=300))
+def test_updates_come_back(update: Update, content: bytes) -> None:
+    found = decode_update(encode_update(update, content))
+    assert (found.kind, found.csn, found.dn, found.uuid) == (update.kind, update.csn, update.dn, update.uuid)
+    assert found.content_bytes == (0 if update.kind == DELETE else len(content))
+
+
+def test_a_change_of_the_dn() -> None:
+    moved = Update(
+        kind=MODIFY_DN, csn=csn_of(1, 7), dn="cn=a", uuid="u", parent_uuid="p", new_rdn="cn=b", new_superior="o=c"
+    )
+    assert decode_update(encode_update(moved)) == moved
+
+
+@given(CSNS, st.binary(max_size=50))
+def test_updates_without_an_entry_come_back(csn: Csn, content: bytes) -> None:
+    generic = decode_update(encode_update(Update(kind=GENERIC, csn=csn), content))
+    assert (generic.kind, generic.csn, generic.content_bytes) == (GENERIC, csn, len(content))
+    assert decode_update(encode_update(Update(kind=OFFLINE, csn=csn))).csn == csn
+    hidden = decode_update(encode_update(Update(kind=ENCRYPTED, csn=None), content))
+    assert (hidden.kind, hidden.csn, hidden.content_bytes) == (ENCRYPTED, None, len(content))
+
+
+def test_the_first_protocol_has_types_of_its_own() -> None:
+    csn = csn_of(1, 7)
+    head = str(csn).encode() + b"\0\1" + b"o=x\0" + b"u-1\0"
+    kinds = {1: (MODIFY, b"mods"), 2: (ADD, b"parent\0attrs"), 3: (DELETE, b""), 4: (MODIFY_DN, b"cn=b\0\0\0\1")}
+    for number, (kind, rest) in kinds.items():
+        found = decode_update(bytes((number,)) + head + rest)
+        assert (found.kind, found.csn, found.version, found.dn, found.uuid) == (kind, csn, 1, "o=x", "u-1")
+
+
+@given(st.binary(max_size=300) | st.binary(max_size=200).map(lambda rest: b"\x17\x08" + rest))
+def test_any_bytes_are_an_update_or_refused(data: bytes) -> None:
+    """No other error, whatever the bytes."""
+    assert is_update(data) in (True, False)
+    assert is_numbered(data) in (True, False)
+
+
+@given(CSNS, st.integers(0, (1 << 63) - 1), TEXTS)
+def test_csns_and_numbered_changes_come_back(csn: Csn, number: int, dn: str) -> None:
+    assert parse_csn(str(csn)) == csn
+    one = NumberedChange(number=number, dn=dn, csn=csn)
+    assert decode_numbered(encode_numbered(one)) == one
+
+
+@pytest.mark.parametrize("text", ["", "0" * 27, "0" * 29, "f" * 28, "0" * 20 + "80000000", "x" * 28, "0x" + "0" * 26])
+def test_what_is_no_csn_is_refused(text: str) -> None:
+    with pytest.raises(FormatError):
+        parse_csn(text)
