@@ -20,6 +20,7 @@ Packages, bottom up: each imports only from packages above it in this list (see 
 * ``engine.db``: environments, databases, transactions, cursors; ``engine.db.engine`` for code that needs the internals.
 * ``engine.inspect``: analyses for tools only: surveys, selections, fates, crash points.
 * ``engine.journals``: the journals of Doris and StarRocks frontends.
+* ``engine.changelog``: the replication changelog of OpenDJ, in files of its own.
 * ``engine.verify``: checks that collect findings.
 * ``engine.rescue``: truncating a log at a chosen point, salvage, and recovery and other repairs that can be undone.
 * ``engine.backup``: directories of backups.

@@ -181,7 +181,7 @@ class ChangelogCheck:
                     yield self._replica(domain, replica)
 
     def index(self) -> IndexReport | None:
-        """Read and check the change number index; None if there is none, or if only some replicas were asked for."""
+        """Read and check the change number index; None without an index, or if only some replicas were asked for."""
         files = index_files(self._storage)
         if not files or self._wanted is not None or self._server is not None:
             return None

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from engine.changelog.directory import DomainDirectory, LogFileName, ReplicaDirectory, read_log_file
 from engine.contents.changelog_blocks import framed
-from engine.contents.changelog_updates import Csn, Update, decode_numbered, decode_update
+from engine.contents.changelog_updates import Csn, ReplicaUpdate, decode_numbered, decode_update
 from engine.errors import FormatError
 from engine.storage.base import Storage
 
@@ -29,7 +29,7 @@ class FoundUpdate(NamedTuple):
     file: LogFileName
     at: int
     size: int
-    update: Update | None
+    update: ReplicaUpdate | None
 
 
 def is_update(data: bytes) -> bool:
@@ -37,7 +37,7 @@ def is_update(data: bytes) -> bool:
     return update_of(data) is not None
 
 
-def update_of(data: bytes) -> Update | None:
+def update_of(data: bytes) -> ReplicaUpdate | None:
     """The update of a record; None if it cannot be decoded."""
     try:
         return decode_update(data)

@@ -7,6 +7,8 @@ Modules:
 
 * ``base``: interfaces of kinds and decoders, reading fields of untrusted bytes, parsing foreign JSON
 * ``bindings``: values written by JE's tuple bindings, including big integers and decimals
+* ``changelog_blocks``: log files of OpenDJ's replication changelog: records across blocks
+* ``changelog_updates``: their records: updates, and entries of the change number index
 * ``dpl``: entity stores of JE's Direct Persistence Layer
 * ``embedded``: JSON texts and names inside bytes of unknown layout
 * ``frontend_files``: the files beside a frontend's journals: role, cluster, images

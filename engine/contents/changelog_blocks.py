@@ -73,8 +73,8 @@ def framed(data: bytes, decodes: Callable[[bytes], bool]) -> FramedFile:
 
     Arguments:
         data: the file.
-        decodes: whether bytes are a record. A record that is none is damage up to the next pointer in it that leads to
-            another record; without such a pointer it counts as a record.
+        decodes: whether bytes are a record. Other bytes are damage up to the next pointer among them that
+            leads to a record; without such a pointer they count as a record.
     """
     plain, pointers = _without_pointers(data)
     records: list[FramedRecord] = []

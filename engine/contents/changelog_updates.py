@@ -6,7 +6,7 @@ even the CSN is readable then.
 
 Example::
 
-    decode_update(encode_update(Update(kind=ADD, csn=Csn(1700000000000, 1, 7), dn="dc=com", uuid="5b6e"))).kind
+    decode_update(encode_update(ReplicaUpdate(kind=ADD, csn=Csn(1700000000000, 1, 7), dn="dc=com", uuid="5b6e"))).kind
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _binary_csn(fields: Fields) -> Csn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Update:
+class ReplicaUpdate:
     """An update.
 
     Attributes:
@@ -102,7 +102,7 @@ class Update:
     content_bytes: int = 0
 
 
-def decode_update(data: bytes) -> Update:
+def decode_update(data: bytes) -> ReplicaUpdate:
     """Decode a record of a replica.
 
     Raises:
@@ -114,15 +114,15 @@ def decode_update(data: bytes) -> Update:
         version = fields.number(1)
         if version != _ENCRYPTED_VERSION:
             raise FormatError("encrypted update", expected=f"version {_ENCRYPTED_VERSION}", found=str(version))
-        return Update(kind=ENCRYPTED, csn=None, version=None, content_bytes=fields.left)
+        return ReplicaUpdate(kind=ENCRYPTED, csn=None, version=None, content_bytes=fields.left)
     if number == _OFFLINE_TYPE:
         version, csn = fields.number(2), _binary_csn(fields)
         fields.finish()
-        return Update(kind=OFFLINE, csn=csn, version=version)
+        return ReplicaUpdate(kind=OFFLINE, csn=csn, version=version)
     if number == _GENERIC_TYPE:
         version, csn = fields.number(1), _csn(fields)
         _assured(fields)
-        return Update(kind=GENERIC, csn=csn, version=version, content_bytes=fields.left)
+        return ReplicaUpdate(kind=GENERIC, csn=csn, version=version, content_bytes=fields.left)
     if number in _FIRST_TYPES:
         csn = _csn(fields)
         fields.number(1)
@@ -152,7 +152,7 @@ def _assured(fields: Fields) -> None:
         raise FormatError("assured mode of an update", expected="1 or 2", found=str(mode))
 
 
-def _body(fields: Fields, kind: str, csn: Csn, version: int, dn: str | None, uuid: str | None) -> Update:
+def _body(fields: Fields, kind: str, csn: Csn, version: int, dn: str | None, uuid: str | None) -> ReplicaUpdate:
     parent = rdn = superior = None
     if kind == ADD:
         parent = _text(fields)
@@ -163,7 +163,7 @@ def _body(fields: Fields, kind: str, csn: Csn, version: int, dn: str | None, uui
         # The name of the initiator.
         _text(fields)
     content = _content(fields, kind) if version >= _WITH_LENGTHS else fields.left
-    return Update(
+    return ReplicaUpdate(
         kind=kind,
         csn=csn,
         version=version,
@@ -209,7 +209,7 @@ class NumberedChange(NamedTuple):
 
 
 def decode_numbered(data: bytes) -> NumberedChange:
-    """Decode a record of the change number index: number, base DN, CSN. FormatError, ValueError: it is none."""
+    """Decode a record of the change number index: number, base DN, CSN. FormatError, ValueError: it is something else."""
     fields = Fields(data)
     number, dn = fields.number(8), fields.until(0).decode("utf-8")
     csn = _binary_csn(fields)
@@ -226,7 +226,7 @@ def _csn_bytes(csn: Csn) -> bytes:
     return csn.time_ms.to_bytes(8, "big") + csn.server.to_bytes(2, "big") + csn.sequence.to_bytes(4, "big")
 
 
-def encode_update(update: Update, content: bytes = b"") -> bytes:
+def encode_update(update: ReplicaUpdate, content: bytes = b"") -> bytes:
     """A record of a replica, as the latest version of the protocol writes it; for tests and examples.
 
     Arguments:

@@ -25,7 +25,7 @@ from engine.changelog.check import (
 )
 from engine.changelog.updates import is_update
 from engine.contents.changelog_blocks import BLOCK, frame_records, framed
-from engine.contents.changelog_updates import ENCRYPTED, Update, encode_update
+from engine.contents.changelog_updates import ENCRYPTED, ReplicaUpdate, encode_update
 from jetool.frame import exits
 from tests.support.environments.ldap_changelogs import (
     CHANGELOG_BASE,
@@ -216,7 +216,7 @@ def test_a_changelog_of_the_server() -> None:
 
 
 def test_encrypted_and_unreadable_updates(place: Path) -> None:
-    hidden = encode_update(Update(kind=ENCRYPTED, csn=None), b"cipher")
+    hidden = encode_update(ReplicaUpdate(kind=ENCRYPTED, csn=None), b"cipher")
     records = [update_record(0, 7), hidden, b"\x63?", update_record(2, 7)]
     (place / HEAD_7).write_bytes(frame_records(records))
     result = run("ldap", "changelog", place, "--server", "7", "--json")

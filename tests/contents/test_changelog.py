@@ -21,7 +21,7 @@ from engine.contents.changelog_updates import (
     OFFLINE,
     Csn,
     NumberedChange,
-    Update,
+    ReplicaUpdate,
     decode_numbered,
     decode_update,
     encode_numbered,
@@ -150,7 +150,7 @@ def test_a_cut_inside_a_record_names_the_record() -> None:
 
 
 UPDATES = st.builds(
-    Update,
+    ReplicaUpdate,
     kind=st.sampled_from([ADD, DELETE, MODIFY, MODIFY_DN]),
     csn=CSNS,
     dn=TEXTS | st.none(),
@@ -159,14 +159,14 @@ UPDATES = st.builds(
 
 
 @given(UPDATES, st.binary(max_size=300))
-def test_updates_come_back(update: Update, content: bytes) -> None:
+def test_updates_come_back(update: ReplicaUpdate, content: bytes) -> None:
     found = decode_update(encode_update(update, content))
     assert (found.kind, found.csn, found.dn, found.uuid) == (update.kind, update.csn, update.dn, update.uuid)
     assert found.content_bytes == (0 if update.kind == DELETE else len(content))
 
 
 def test_a_change_of_the_dn() -> None:
-    moved = Update(
+    moved = ReplicaUpdate(
         kind=MODIFY_DN, csn=csn_of(1, 7), dn="cn=a", uuid="u", parent_uuid="p", new_rdn="cn=b", new_superior="o=c"
     )
     assert decode_update(encode_update(moved)) == moved
@@ -174,10 +174,10 @@ def test_a_change_of_the_dn() -> None:
 
 @given(CSNS, st.binary(max_size=50))
 def test_updates_without_an_entry_come_back(csn: Csn, content: bytes) -> None:
-    generic = decode_update(encode_update(Update(kind=GENERIC, csn=csn), content))
+    generic = decode_update(encode_update(ReplicaUpdate(kind=GENERIC, csn=csn), content))
     assert (generic.kind, generic.csn, generic.content_bytes) == (GENERIC, csn, len(content))
-    assert decode_update(encode_update(Update(kind=OFFLINE, csn=csn))).csn == csn
-    hidden = decode_update(encode_update(Update(kind=ENCRYPTED, csn=None), content))
+    assert decode_update(encode_update(ReplicaUpdate(kind=OFFLINE, csn=csn))).csn == csn
+    hidden = decode_update(encode_update(ReplicaUpdate(kind=ENCRYPTED, csn=None), content))
     assert (hidden.kind, hidden.csn, hidden.content_bytes) == (ENCRYPTED, None, len(content))
 
 

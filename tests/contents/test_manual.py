@@ -16,6 +16,7 @@ from tests.support import harness
 from tests.support.environments.entity_store import FORMATS, STORE, read_back
 from tests.support.environments.frontends import journals, write_frontend, write_images
 from tests.support.environments.ldap_backends import write_backend
+from tests.support.environments.ldap_changelogs import write_changelog
 from tests.support.manuals import MAN, calls_in
 
 Databases = Mapping[str, Sequence[tuple[bytes, bytes]]]
@@ -34,6 +35,7 @@ WALKS = {
         "Which entries are damaged": [0, 0],
         "What an index holds, and what uses space": [0, 0, 0],
         "Two replicas do not agree": [0],
+        "The replication changelog": [0, 0],
     },
     "jetool-nosql": {
         "A node does not start": [0, 0, 0, 0],
@@ -88,6 +90,7 @@ def write_environments(root: Path, page: str, heading: str) -> None:
     elif page == "jetool-backends":
         write_backend(root / "userRoot")
         write_backend(root / "replica")
+        write_changelog(root / "changelogDb")
     elif page == "jetool-nosql":
         write_records(
             root / "env", {"p1": [(b"r\0alice", b"\x01\x05\xaa")], "TableMetadata": [], "SecurityMetadata": []}

@@ -199,7 +199,8 @@ def _line(rec: str, row: Row, style: Style) -> str:
         values["stops"] = "the server refuses the changelog" if values["stops"] == "yes" else "-"
     if "records" not in values or "files" not in values or "bytes" not in values:
         return "  ".join(value for value in values.values() if value != "-")
-    size = f"{values['records']} records in {plural(int(values['files']), 'file')}, {values['bytes']}"
+    counts = plural(int(values["records"]), "record"), plural(int(values["files"]), "file")
+    size = f"{counts[0]} in {counts[1]}, {values['bytes']}"
     if rec == "index":
         return f"change number index  {values.get('first')} to {values.get('last')}  {size}"
     shown = [values.get("base", "-"), f"server {values.get('server')}", f"generation {values.get('generation')}", size]

@@ -13,7 +13,7 @@ from engine.contents.changelog_updates import (
     MODIFY_DN,
     Csn,
     NumberedChange,
-    Update,
+    ReplicaUpdate,
     encode_numbered,
     encode_update,
 )
@@ -30,7 +30,7 @@ def csn_of(number: int, server: int) -> Csn:
 def update_record(number: int, server: int) -> bytes:
     """The update with a number: kinds take turns, and sizes differ so that records cross borders everywhere."""
     kind = _OPS[number % len(_OPS)]
-    update = Update(
+    update = ReplicaUpdate(
         kind=kind,
         csn=csn_of(number, server),
         dn=f"uid=user{number},ou=people,{CHANGELOG_BASE}",
