@@ -209,7 +209,7 @@ class NumberedChange(NamedTuple):
 
 
 def decode_numbered(data: bytes) -> NumberedChange:
-    """Decode a record of the change number index: number, base DN, CSN. FormatError, ValueError: it is something else."""
+    """Decode a record of the change number index: number, base DN, CSN. FormatError, ValueError: other bytes."""
     fields = Fields(data)
     number, dn = fields.number(8), fields.until(0).decode("utf-8")
     csn = _binary_csn(fields)
