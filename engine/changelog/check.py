@@ -20,9 +20,9 @@ from engine.changelog.directory import (
     read_log_file,
     read_offline_state,
 )
-from engine.changelog.updates import is_numbered, is_update, update_of
+from engine.changelog.updates import is_numbered, is_update
 from engine.contents.changelog_blocks import BLOCK, DamagedBytes, FramedFile, framed, tail_recovery
-from engine.contents.changelog_updates import Csn, decode_numbered
+from engine.contents.changelog_updates import Csn, decode_numbered, decode_update
 from engine.errors import FormatError, plural
 from engine.storage.base import Storage
 
@@ -218,8 +218,7 @@ class ChangelogCheck:
 
 
 def _csn_of(data: bytes) -> Csn | None:
-    update = update_of(data)
-    return None if update is None else update.csn
+    return decode_update(data).csn
 
 
 def _number_of(data: bytes) -> int:
@@ -296,11 +295,12 @@ class _LogCheck:
         first = last = None
         for one in found.records:
             self.records += 1
-            if not self._decodes(one.data):
+            try:
+                key = self._key(one.data)
+            except (FormatError, ValueError):
                 text = f"a record of {plural(len(one.data), 'byte')} cannot be decoded; readers fail there"
                 self._findings.add(BAD_RECORD, file.path, text, at=one.at)
                 continue
-            key = self._key(one.data)
             if key is None:
                 self.encrypted += 1
                 continue

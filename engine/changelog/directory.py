@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from engine.contents.changelog_updates import Csn, parse_csn
-from engine.errors import DamageError, FormatError, NotFoundError
+from engine.errors import DamageError, FormatError, NotFoundError, StorageError
 from engine.storage.base import Storage
 
 DOMAINS_STATE: Final = "domains.state"
@@ -184,8 +184,21 @@ def _keys(text: str, key: Callable[[str], Any]) -> tuple[Any, Any] | None:
 
 
 def read_log_file(storage: Storage, file: LogFileName) -> bytes:
-    """The bytes of a log file. DamageError: it is larger than any that the server writes."""
-    opened = storage.open(file.path)
+    """The bytes of a log file.
+
+    Raises:
+        DamageError: it is larger than any that the server writes.
+        StorageError: it cannot be read, or a running server has renamed or removed it.
+    """
+    try:
+        opened = storage.open(file.path)
+    except NotFoundError as error:
+        raise StorageError(
+            "the log file is gone: a running server has renamed or removed it",
+            file=f"{storage.root}/{file.path}",
+            consequence="the changelog was not read to the end",
+            hint="run the command again",
+        ) from error
     try:
         size = opened.size()
         if size > LARGEST_FILE:

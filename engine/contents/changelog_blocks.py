@@ -25,6 +25,9 @@ BLOCK: Final = 256
 POINTER_BYTES: Final = 4
 LENGTH_BYTES: Final = 4
 _ROOM: Final = BLOCK - POINTER_BYTES
+# Bytes that the search for records after damage may look at, per byte of the file, and in short files.
+_WORK_PER_BYTE: Final = 16
+_LEAST_WORK: Final = 1 << 20
 
 
 class FramedRecord(NamedTuple):
@@ -77,6 +80,7 @@ def framed(data: bytes, decodes: Callable[[bytes], bool]) -> FramedFile:
             leads to a record; without such a pointer they count as a record.
     """
     plain, pointers = _without_pointers(data)
+    search = _Search(plain, pointers, decodes)
     records: list[FramedRecord] = []
     damaged: list[DamagedBytes] = []
     at, tail = 0, None
@@ -84,7 +88,7 @@ def framed(data: bytes, decodes: Callable[[bytes], bool]) -> FramedFile:
         end = _end_of(plain, at)
         following = None
         if end is None or not decodes(plain[at + LENGTH_BYTES : end]):
-            following = _next_start(plain, pointers, at, end, decodes)
+            following = search.next_start(at, end)
         length = _length(plain, at) if len(plain) - at >= LENGTH_BYTES else None
         if following is not None:
             damaged.append(DamagedBytes(_place(at), _place(following), length))
@@ -133,26 +137,39 @@ def _plain(place: int) -> int:
     return place - min(place // BLOCK * POINTER_BYTES, place) + (POINTER_BYTES if place and place % BLOCK == 0 else 0)
 
 
-def _next_start(
-    plain: bytes, pointers: Sequence[int], after: int, before: int | None, decodes: Callable[[bytes], bool]
-) -> int | None:
-    """The next record that a pointer leads to, as a place between the pointers.
+class _Search:
+    """The search for records after damage. Its work is bounded by the length of the file: pointers may be forged."""
 
-    Arguments:
-        after: only records after this place.
-        before: only records before this place; None without a bound.
-    """
-    for block in range(max(_place(after) // BLOCK, 1), len(pointers) + 1):
-        border, distance = block * BLOCK, pointers[block - 1]
-        if before is not None and border >= _place(before):
-            return None
-        if not 0 <= distance <= border:
-            continue
-        start = _plain(border - distance)
-        end = _end_of(plain, start)
-        if start > after and end is not None and decodes(plain[start + LENGTH_BYTES : end]):
-            return start
-    return None
+    def __init__(self, plain: bytes, pointers: Sequence[int], decodes: Callable[[bytes], bool]) -> None:
+        self._plain = plain
+        self._pointers = pointers
+        self._decodes = decodes
+        self._left = _LEAST_WORK + _WORK_PER_BYTE * len(plain)
+
+    def next_start(self, after: int, before: int | None) -> int | None:
+        """The next record that a pointer leads to, as a place between the pointers.
+
+        Arguments:
+            after: only records after this place.
+            before: only pointers before this place; None without a bound.
+        """
+        bound = None if before is None else _place(before)
+        for block in range(max(_place(after) // BLOCK, 1), len(self._pointers) + 1):
+            border, distance = block * BLOCK, self._pointers[block - 1]
+            self._left -= BLOCK
+            if self._left < 0 or (bound is not None and border >= bound):
+                return None
+            if not 0 <= distance <= border:
+                continue
+            start = _plain(border - distance)
+            end = _end_of(self._plain, start)
+            if start > after and end is not None and self._is_record(start, end):
+                return start
+        return None
+
+    def _is_record(self, start: int, end: int) -> bool:
+        self._left -= end - start
+        return self._left >= 0 and self._decodes(self._plain[start + LENGTH_BYTES : end])
 
 
 def _wrong(records: Iterable[FramedRecord], pointers: Sequence[int]) -> list[WrongPointer]:

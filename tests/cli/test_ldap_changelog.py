@@ -23,9 +23,12 @@ from engine.changelog.check import (
     SERVER,
     TORN,
 )
+from engine.changelog.directory import domain_directories, read_log_file
 from engine.changelog.updates import is_update
 from engine.contents.changelog_blocks import BLOCK, frame_records, framed
 from engine.contents.changelog_updates import ENCRYPTED, ReplicaUpdate, encode_update
+from engine.errors import StorageError
+from engine.storage.disk import DiskStorage
 from jetool.frame import exits
 from tests.support.environments.ldap_changelogs import (
     CHANGELOG_BASE,
@@ -79,6 +82,7 @@ def test_one_replica(place: Path) -> None:
     assert result.json()["summary"]["verdict"] == "no damage seen"
     for wrong in (("--server", "8"), ("--base", "dc=org")):
         assert run("ldap", "changelog", place, *wrong).code == exits.NOT_FOUND
+        assert run("ldap", "changes", place, *wrong).code == exits.NOT_FOUND
 
 
 def test_updates_are_merged_by_csn(place: Path) -> None:
@@ -99,7 +103,6 @@ def test_a_part_of_the_updates(place: Path) -> None:
     assert not result.json()["summary"]["complete"]
     until = run("ldap", "changes", place, "--until", "2023-11-14T22:13:21Z")
     assert until.text.splitlines()[1].startswith(f"{csn_of(1, 22)}  2023-11-14T22:13:21.000Z  22  modify  uid=user1,")
-    assert run("ldap", "changes", place, "--base", "dc=org").code == exits.NOT_FOUND
 
 
 def replaced(path: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
@@ -261,3 +264,11 @@ def test_nothing_is_changed(place: Path, tmp_path: Path) -> None:
     run("ldap", "changes", place)
     assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
     assert len(before) == sum(path.is_file() for path in copied.rglob("*"))
+
+
+def test_a_file_that_the_server_renames_meanwhile(place: Path) -> None:
+    storage = DiskStorage(str(place))
+    (domain,) = domain_directories(storage)
+    (place / HEAD_7).rename(place / "1.dom/7.server" / log_name(0, 18, 7))
+    with pytest.raises(StorageError, match="running server has renamed"):
+        read_log_file(storage, domain.replicas[0].files[0])

@@ -95,6 +95,23 @@ def test_records_after_a_destroyed_length_are_found() -> None:
     assert found.tail is None
 
 
+def test_forged_pointers_cost_no_more_than_the_file_allows() -> None:
+    """Every pointer leads to a place from which a record seems to reach to the end of the file."""
+    blocks = 4000
+    length = BLOCK * (blocks // 2)
+    block = length.to_bytes(4, "big") * (BLOCK // 4 - 1)
+    data = b"\x7f" * BLOCK + (b"\0\0\0\0" + block) * blocks
+    tried: list[int] = []
+
+    def refused(record: bytes) -> bool:
+        tried.append(len(record))
+        return False
+
+    found = framed(data, refused)
+    assert found.tail is not None
+    assert sum(tried) < 20 * len(data)
+
+
 def test_a_wrong_pointer_is_found() -> None:
     data = bytearray(frame_records([b"x" * 600]))
     data[BLOCK + 3] ^= 1

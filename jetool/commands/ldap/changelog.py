@@ -122,10 +122,10 @@ def ldap_changelog(run: Run, env: str, wanted: str | None, server: int | None) -
     storage = DiskStorage(env)
     require(JE, storage, "ldap changelog")
     require_changelog(storage)
-    check = ChangelogCheck(storage, wanted_domain(storage, wanted), server)
+    chosen = wanted_domain(storage, wanted)
+    require_server(storage, chosen, server)
+    check = ChangelogCheck(storage, chosen, server)
     replicas = list(check.replicas())
-    if server is not None and not replicas:
-        raise NotFoundError(f"no replica with the server id {server}", file=env)
     index = check.index()
     code = exits.FINDINGS if check.findings.listed else exits.DONE
     said = exits.verdict(code, _why(check.findings, replicas), partly=wanted is not None or server is not None)
@@ -155,6 +155,15 @@ def wanted_domain(storage: Storage, wanted: str | None) -> Callable[[DomainDirec
     if not any(_plain_dn(base) == plain for base in bases):
         raise NotFoundError(f"no base DN {wanted!r}", file=storage.root, found=", ".join(bases) or "none")
     return lambda domain: domain.dn is not None and _plain_dn(domain.dn) == plain
+
+
+def require_server(storage: Storage, chosen: Callable[[DomainDirectory], bool] | None, server: int | None) -> None:
+    """NotFoundError: none of the chosen domains has a replica of this server id."""
+    domains = [domain for domain in domain_directories(storage) if chosen is None or chosen(domain)]
+    there = sorted({one.server for domain in domains for one in domain.replicas if one.server is not None})
+    if server is not None and server not in there:
+        found = ", ".join(map(str, there)) or "none"
+        raise NotFoundError(f"no replica with the server id {server}", file=storage.root, found=found)
 
 
 def _plain_dn(dn: str) -> str:

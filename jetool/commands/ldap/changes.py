@@ -12,7 +12,7 @@ from engine.changelog.updates import FoundUpdate, domain_updates
 from engine.contents.changelog_updates import KINDS
 from engine.fields import Bool, Choices, Int, Row, SizeBytes, Text, Time, record
 from engine.storage.disk import DiskStorage
-from jetool.commands.ldap.changelog import CHANGELOG_EXITS, wanted_domain
+from jetool.commands.ldap.changelog import CHANGELOG_EXITS, require_server, wanted_domain
 from jetool.commands.ldap.group import ldap
 from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment
@@ -94,6 +94,7 @@ def ldap_changes(
     require(JE, storage, "ldap changes")
     require_changelog(storage)
     chosen = wanted_domain(storage, wanted)
+    require_server(storage, chosen, server)
     domains = [one for one in domain_directories(storage) if chosen is None or chosen(one)]
     printed = unreadable = 0
     complete = True
