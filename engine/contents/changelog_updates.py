@@ -162,7 +162,11 @@ def _body(fields: Fields, kind: str, csn: Csn, version: int, dn: str | None, uui
     elif kind == DELETE and version >= _WITH_LENGTHS:
         # The name of the initiator.
         _text(fields)
-    content = _content(fields, kind) if version >= _WITH_LENGTHS else fields.left
+    if version >= _WITH_LENGTHS:
+        content = _content(fields, kind)
+    else:
+        # Versions 2 and 3 end modifications of a change of the DN with a zero byte.
+        content = len(fields.raw(fields.left - (kind == MODIFY_DN and version > 1)))
     return ReplicaUpdate(
         kind=kind,
         csn=csn,

@@ -198,6 +198,34 @@ def test_updates_without_an_entry_come_back(csn: Csn, content: bytes) -> None:
     assert (hidden.kind, hidden.csn, hidden.content_bytes) == (ENCRYPTED, None, len(content))
 
 
+MESSAGES = [line.split() for line in (GOLDEN / "messages.txt").read_text().splitlines()]
+CLASSES = {
+    "ModifyMsg": (MODIFY, 4),
+    "AddMsg": (ADD, 4),
+    "DeleteMsg": (DELETE, 0),
+    "ModifyDNMsg": (MODIFY_DN, 4),
+    "UpdateMsg": (GENERIC, 4),
+    "ReplicaOfflineMsg": (OFFLINE, 0),
+}
+
+
+@pytest.mark.parametrize(("name", "version", "digits"), MESSAGES, ids=lambda one: one[:20])
+def test_messages_of_the_server(name: str, version: str, digits: str) -> None:
+    """OpenDJ's own classes made them; of the latest version our encoder makes the same bytes."""
+    kind, size = CLASSES[name]
+    found = decode_update(bytes.fromhex(digits))
+    assert (found.kind, found.csn, str(found.version)) == (kind, Csn(1_700_000_000_000, 5, 7), version)
+    if kind not in (GENERIC, OFFLINE):
+        assert (found.dn, found.uuid) == ("uid=a,dc=example,dc=com", "u-1")
+        assert found.parent_uuid == {ADD: "p-1", MODIFY_DN: "p-2"}.get(kind)
+    if kind == MODIFY_DN:
+        assert (found.new_rdn, found.new_superior) == ("uid=b", "o=x")
+    # Version 1 has no modifications beside a change of the DN.
+    assert found.content_bytes == (0 if (kind, version) == (MODIFY_DN, "1") else size)
+    if version == "8":
+        assert encode_update(found, bytes.fromhex("30010002")[:size]) == bytes.fromhex(digits)
+
+
 def test_the_first_protocol_has_types_of_its_own() -> None:
     csn = csn_of(1, 7)
     head = str(csn).encode() + b"\0\1" + b"o=x\0" + b"u-1\0"
