@@ -28,9 +28,9 @@ ENCRYPTED: Final = "encrypted"
 KINDS: Final = (ADD, DELETE, MODIFY, MODIFY_DN, GENERIC, OFFLINE, ENCRYPTED)
 _FIRST_TYPES: Final = {1: MODIFY, 2: ADD, 3: DELETE, 4: MODIFY_DN}
 _TYPES: Final = {22: MODIFY, 23: ADD, 24: DELETE, 25: MODIFY_DN}
-_GENERIC_TYPE: Final = 29
-_OFFLINE_TYPE: Final = 37
-_ENCRYPTED_TYPE: Final = 0xFF
+_GENERIC_MESSAGE: Final = 29
+_OFFLINE_MESSAGE: Final = 37
+_ENCRYPTED_RECORD: Final = 0xFF
 _ENCRYPTED_VERSION: Final = 1
 # From this version of the protocol on, the parts of a message carry their length.
 _WITH_LENGTHS: Final = 4
@@ -110,16 +110,16 @@ def decode_update(data: bytes) -> ReplicaUpdate:
     """
     fields = Fields(data)
     number = fields.number(1, signed=False)
-    if number == _ENCRYPTED_TYPE:
+    if number == _ENCRYPTED_RECORD:
         version = fields.number(1)
         if version != _ENCRYPTED_VERSION:
             raise FormatError("encrypted update", expected=f"version {_ENCRYPTED_VERSION}", found=str(version))
         return ReplicaUpdate(kind=ENCRYPTED, csn=None, version=None, content_bytes=fields.left)
-    if number == _OFFLINE_TYPE:
+    if number == _OFFLINE_MESSAGE:
         version, csn = fields.number(2), _binary_csn(fields)
         fields.finish()
         return ReplicaUpdate(kind=OFFLINE, csn=csn, version=version)
-    if number == _GENERIC_TYPE:
+    if number == _GENERIC_MESSAGE:
         version, csn = fields.number(1), _csn(fields)
         _assured(fields)
         return ReplicaUpdate(kind=GENERIC, csn=csn, version=version, content_bytes=fields.left)
@@ -239,13 +239,13 @@ def encode_update(update: ReplicaUpdate, content: bytes = b"") -> bytes:
     """
     csn = update.csn
     if csn is None:
-        return bytes((_ENCRYPTED_TYPE, _ENCRYPTED_VERSION)) + content
+        return bytes((_ENCRYPTED_RECORD, _ENCRYPTED_VERSION)) + content
     if update.kind == OFFLINE:
-        return bytes((_OFFLINE_TYPE, 0, _LATEST)) + _csn_bytes(csn)
+        return bytes((_OFFLINE_MESSAGE, 0, _LATEST)) + _csn_bytes(csn)
     assured = b"\0\2\1"
     stamp = bytes((_LATEST,)) + _ended(str(csn))
     if update.kind == GENERIC:
-        return bytes((_GENERIC_TYPE,)) + stamp + assured + content
+        return bytes((_GENERIC_MESSAGE,)) + stamp + assured + content
     number = next(number for number, kind in _TYPES.items() if kind == update.kind)
     out = bytes((number,)) + stamp + _ended(update.dn) + _ended(update.uuid) + assured
     if update.kind == DELETE:
