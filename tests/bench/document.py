@@ -43,8 +43,8 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
         *("--seconds", "12"),
     ),
     "large-logs": (
-        *("tests.bench", "--commands", "--writer", "JE", "--sizes", "300", "3000"),
-        *("--build", "native", "--runs", "1", "--seconds", "1", "--je-mb", "0"),
+        *("tests.bench", "--commands", "--sizes", "300", "3000"),
+        *("--build", "native", "--runs", "3", "--seconds", "5", "--je-mb", "0"),
     ),
     "bulk-load": ("tests.bench.load", "--records", "1000000"),
     "bulk-load-ascending": ("tests.bench.load", "--records", "1000000", "--order", "ascending"),
