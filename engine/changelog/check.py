@@ -151,31 +151,41 @@ class ChangelogCheck:
         self._check_names()
 
     def _check_names(self) -> None:
-        """Check ``domains.state``, generation ids, and names of directories."""
+        """Check ``domains.state``, generation ids, and names of directories, as far as they belong to what is asked."""
         names = read_domain_names(self._storage)
         if names.bad_line is not None:
             self.findings.add(DOMAINS, DOMAINS_STATE, f"a line without a domain: {names.bad_line[:60]!r}", stops=True)
-        there = {domain.id for domain in self._domains}
-        for number in sorted(set(names.dns) - there):
-            self.findings.add(DOMAINS, DOMAINS_STATE, f"{names.dns[number]} has no directory {number}.dom", stops=True)
+        if self._wanted is None and self._server is None:
+            there = {domain.id for domain in self._domains}
+            for number in sorted(set(names.dns) - there):
+                text = f"{names.dns[number]} has no directory {number}.dom"
+                self.findings.add(DOMAINS, DOMAINS_STATE, text, stops=True)
         for domain in self._domains:
-            if domain.id not in names.dns:
-                self.findings.add(DOMAINS, domain.path, f"{DOMAINS_STATE} has no domain {domain.id}", stops=True)
-            if len(domain.generations) > 1:
-                text = f"{len(domain.generations)} generation ids: {', '.join(domain.generations[:5])}"
-                self.findings.add(GENERATION, domain.path, text)
-            for text in domain.generations:
-                if not re.fullmatch(r"-?[0-9]{1,19}", text):
-                    self.findings.add(GENERATION, domain.path, f"{text[:40]!r} is not a number", stops=True)
-            for replica in domain.replicas:
-                if replica.server is None:
-                    self.findings.add(SERVER, replica.path, "the name of the directory has no server id", stops=True)
+            if self._has(domain):
+                self._check_domain(domain, is_known=domain.id in names.dns)
+
+    def _has(self, domain: DomainDirectory) -> bool:
+        """Whether a domain belongs to what is asked."""
+        if self._wanted is not None and not self._wanted(domain):
+            return False
+        return self._server is None or any(replica.server == self._server for replica in domain.replicas)
+
+    def _check_domain(self, domain: DomainDirectory, *, is_known: bool) -> None:
+        if not is_known:
+            self.findings.add(DOMAINS, domain.path, f"{DOMAINS_STATE} has no domain {domain.id}", stops=True)
+        if len(domain.generations) > 1:
+            text = f"{len(domain.generations)} generation ids: {', '.join(domain.generations[:5])}"
+            self.findings.add(GENERATION, domain.path, text)
+        for text in domain.generations:
+            if not re.fullmatch(r"-?[0-9]{1,19}", text):
+                self.findings.add(GENERATION, domain.path, f"{text[:40]!r} is not a number", stops=True)
+        for replica in domain.replicas:
+            if replica.server is None and self._server is None:
+                self.findings.add(SERVER, replica.path, "the name of the directory has no server id", stops=True)
 
     def replicas(self) -> Iterator[ReplicaReport]:
         """Read and check the replicas, by domain and server id."""
-        for domain in self._domains:
-            if self._wanted is not None and not self._wanted(domain):
-                continue
+        for domain in filter(self._has, self._domains):
             for replica in domain.replicas:
                 if self._server is None or replica.server == self._server:
                     yield self._replica(domain, replica)

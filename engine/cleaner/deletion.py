@@ -123,6 +123,7 @@ class DeletionSettings(NamedTuple):
 
     Attributes:
         expunge: je.cleaner.expunge: delete the files; otherwise rename them to ``.del``.
+        deletes: whether reserved files are deleted at all.
         ahead_bytes: bytes that may be written before the limits are checked again.
         min_index_size: je.rep.minVLSNIndexSize.
         replicated: whether the environment belongs to a group.

@@ -233,6 +233,16 @@ def test_encrypted_and_unreadable_updates(place: Path) -> None:
     ]  # fmt: skip
 
 
+def test_findings_are_about_what_is_asked(place: Path) -> None:
+    (place / "2.dom").mkdir()
+    (place / "1.dom/x.server").mkdir()
+    (place / "domains.state").write_text(f"1:{CHANGELOG_BASE}\n3:o=y\n")
+    assert run("ldap", "changelog", place, "--server", "7").code == exits.DONE
+    of_base = run("ldap", "changelog", place, "--base", CHANGELOG_BASE, "--json")
+    assert [one["file"] for one in of_base.json()["records"] if one.get("rec") == "finding"] == ["1.dom/x.server"]
+    assert {one["file"] for one in findings_of(place)} == {"2.dom", "1.dom/x.server", "domains.state"}
+
+
 def test_many_findings_are_counted(place: Path) -> None:
     (place / HEAD_7).write_bytes(frame_records([b"\x63"] * 50))
     result = run("ldap", "changelog", place, "--server", "7", "--json")

@@ -88,8 +88,10 @@ def test_an_error_of_a_node_that_stops_is_no_failure() -> None:
 def test_a_round_that_is_due_does_not_wait() -> None:
     played = Played(intervals=_BRIEF._replace(first_pause_s=2 * PATIENCE_S))
     eventually(lambda: played.left == 1)
+    assert len(played.done) == 1
     played.is_due = True
     played.rounds.notify()
     eventually(lambda: len(played.done) > 1)
     played.is_due = False
     played.end()
+    assert played.left == len(played.done) > 1
