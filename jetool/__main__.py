@@ -16,11 +16,11 @@ def main() -> None:
     recovery creates is part of a cycle, and searching them for cycles would take a tenth of its time. The engine, which
     other programs may call in their own process, does not touch the collector.
     """
+    gc.set_threshold(*GC_THRESHOLDS)
     try:
         from jetool.frame import cli
 
         gc.freeze()
-        gc.set_threshold(*GC_THRESHOLDS)
     except KeyboardInterrupt:
         sys.stderr.write("jetool: error: interrupted\n")
         sys.exit(130)

@@ -393,7 +393,7 @@ def decode_usual(db: DatabaseState, body: bytes, version: int) -> BIN | None:
         return None
 
 
-def _usual_head(db: DatabaseState, body: bytes, version: int) -> BINHead | None:
+def _usual_head(db: DatabaseState, body: bytes, version: int, *, is_delta: bool = False) -> BINHead | None:
     """The head of a BIN or delta of a database; None if it does not have the common form.
 
     Raises:
@@ -401,7 +401,7 @@ def _usual_head(db: DatabaseState, body: bytes, version: int) -> BINHead | None:
     """
     if not EXPIRATION <= version < LONG_LSNS_ONLY or not db.order.plain:
         return None
-    head = decode_head(body)
+    head = decode_head(body, is_delta=is_delta)
     return head if head is not None and head.db_id == db.id and head.level & LEVEL_MASK == _BIN_HEIGHT else None
 
 
@@ -443,9 +443,12 @@ class UsualDelta(NamedTuple):
 
 
 def decode_usual_delta(db: DatabaseState, body: bytes, version: int) -> UsualDelta | None:
-    """The delta of an entry; None if it does not have the common form."""
+    """The delta of an entry; None if it does not have the common form.
+
+    The bloom filter is passed over: it only saves JE the reading of full versions.
+    """
     try:
-        head = _usual_head(db, body, version)
+        head = _usual_head(db, body, version, is_delta=True)
         if head is None:
             return None
         columns, data_bytes, end = _columns_of(body, head)
@@ -453,6 +456,12 @@ def decode_usual_delta(db: DatabaseState, body: bytes, version: int) -> UsualDel
             return None
         _, end = unpack(body, end)
         max_entries, end = unpack(body, end)
+        if head.flags & HAS_BLOOM_FILTER:
+            length, end = unpack(body, end)
+            # The sum below could wrap in the native build.
+            if not 0 <= length <= len(body):
+                return None
+            end += length
     except (FormatError, IndexError):
         return None
     return UsualDelta(head, columns, max_entries) if end == len(body) else None

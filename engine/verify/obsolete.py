@@ -65,12 +65,15 @@ class ObsoleteOffsets:
         return found if not first else array(found.typecode, [offset - first for offset in found])
 
     def _of(self, number: int) -> array[int]:
-        """The obsolete offsets of a file, ascending."""
+        """The obsolete offsets of a file, ascending; one may be there twice."""
         known = self._files.get(number)
         if known is not None:
             self._files.move_to_end(number)
             return known
-        offsets = array("Q", sorted(self._read(number)))
+        found = self._read(number)
+        # The lists of a file are ascending, so sorting merges them.
+        found.sort()
+        offsets = array("Q", found)
         self._files[number] = offsets
         self._held += len(offsets)
         # The newest list is kept whatever its size, because it is the one in use.
@@ -78,8 +81,8 @@ class ObsoleteOffsets:
             self._held -= len(self._files.popitem(last=False)[1])
         return offsets
 
-    def _read(self, number: int) -> set[int]:
-        found: set[int] = set()
+    def _read(self, number: int) -> list[int]:
+        found: list[int] = []
         prefix = number.to_bytes(4, "big")
         try:
             node = find_bin(self._ctx, self._state, prefix) if self._state is not None else None
@@ -88,7 +91,7 @@ class ObsoleteOffsets:
                     if key[:4] == prefix and node.is_live(index):
                         content = read_ln(self._ctx, self._state, node.lsns[index]).content
                         if isinstance(content, FileSummaryLN):
-                            found.update(content.offsets)
+                            found += content.offsets
                 # Keys are file number and sequence, so the first key of another file ends the list.
                 if len(node) and node.keys[-1][:4] > prefix:
                     break

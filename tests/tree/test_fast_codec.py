@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.errors import FormatError
 from engine.format.bytecursor import pack
 from engine.format.entry.db_tree import DUPLICATES, KEY_PREFIXING, TWO_PART_KEYS, DatabaseImpl
-from engine.format.entry.node import decode_node, encode_node
+from engine.format.entry.node import HAS_BLOOM_FILTER, decode_node, encode_node
 from engine.format.entry_types import BIN_TYPE, DELTA_TYPE, IN_TYPE
 from engine.tree.bin_node import BIN
 from engine.tree.database_state import DatabaseState
@@ -80,9 +81,11 @@ def test_both_codecs_agree(
         usual = encode_usual(node, 17, delta=delta, with_filter=False)
         assert usual == general
         if delta:
-            assert content(with_delta(db, node, general, usual=True)) == content(
-                with_delta(db, node, general, usual=False)
-            )
+            filtered = encode_node(node_to(node, 17, delta=True, with_filter=True), 17, number)
+            assert len(filtered) > len(general)
+            for body in (general, filtered):
+                applied = content(with_delta(db, node, body, usual=False))
+                assert content(with_delta(db, node, body, usual=True)) == applied
             continue
         read, expected = decode_usual(db, general, 17), node_from(db, decode_node(general, 17, number))
         assert isinstance(expected, BIN)
@@ -105,13 +108,25 @@ def with_delta(db: DatabaseState, full: BIN, body: bytes, *, usual: bool) -> BIN
     return node
 
 
-@given(slots=SLOTS, at=st.integers(0, 200), byte=st.integers(0, 255), cut=st.integers(0, 2), more=st.integers(0, 1))
+@given(
+    slots=SLOTS,
+    at=st.integers(-20, 200),
+    byte=st.integers(0, 255),
+    cut=st.integers(0, 2),
+    more=st.integers(0, 1),
+    with_filter=st.booleans(),
+)
 def test_a_damaged_delta_is_read_alike_or_left(
-    slots: dict[bytes, tuple[int, int, bytes | None, int]], at: int, byte: int, cut: int, more: int
+    slots: dict[bytes, tuple[int, int, bytes | None, int]],
+    at: int,
+    byte: int,
+    cut: int,
+    more: int,
+    with_filter: bool,
 ) -> None:
     db = database(0)
     node = node_of(db, slots)
-    body = bytearray(encode_usual(node, 17, delta=True, with_filter=False) or b"")
+    body = bytearray(encode_node(node_to(node, 17, delta=True, with_filter=with_filter), 17, DELTA_TYPE))
     body[at % len(body)] = byte
     changed = bytes(body[: len(body) - cut]) + bytes(more)
     delta = decode_usual_delta(db, changed, 17)
@@ -119,6 +134,23 @@ def test_a_damaged_delta_is_read_alike_or_left(
         record = decode_node(changed, 17, DELTA_TYPE)
         assert (delta.head.full_lsn, delta.head.node_id) == (record.prev_full_lsn, record.node_id)
         assert content(with_delta(db, node, changed, usual=True)) == content(with_delta(db, node, changed, usual=False))
+
+
+@pytest.mark.parametrize("number", [-1, -7, 0, 2, 4, 1 << 20, (1 << 63) - 1])
+def test_a_filter_of_another_length_is_left(number: int) -> None:
+    """The filter of a delta is passed over only if it ends where the entry ends; a full BIN never has one."""
+    db = database(0)
+    node = node_of(db, {b"key%d" % at: (0x64 + at, 2 if at < 5 else 0, None, 40) for at in range(8)})
+    body = encode_node(node_to(node, 17, delta=True, with_filter=True), 17, DELTA_TYPE)
+    assert body[-4] == 3
+    assert decode_usual_delta(db, body, 17) is not None
+    changed = body[:-4] + pack(number) + body[-3:]
+    assert decode_usual_delta(db, changed, 17) is None
+    with pytest.raises(FormatError):
+        decode_node(changed, 17, DELTA_TYPE)
+    full = node_to(node, 17, delta=False)
+    body = encode_node(full._replace(flags=full.flags | HAS_BLOOM_FILTER), 17, BIN_TYPE)
+    assert decode_usual(db, body, 17) is None
 
 
 @given(slots=st.dictionaries(st.binary(max_size=130), LSNS, min_size=1, max_size=8), root=st.booleans())

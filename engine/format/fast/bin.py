@@ -1,9 +1,9 @@
 """BINs and INs of the common form: heads and slots of v12 to v17, without an object for each slot.
 
 General twin: ``entry.node``, which documents the fields. The common form has no VLSNs and no times; almost every node
-of almost every log has it. Its LSNs are compact. In a log of more than 128 files most nodes reference files that are
-farther apart, and have whole LSNs. ``tree.node_codec`` encodes and decodes single nodes with it,
-``pipeline.load.blocks`` many BINs at once.
+of almost every log has it. A delta may have a bloom filter after its slots, as the deltas of JE have. LSNs are compact.
+In a log of more than 128 files most nodes reference files that are farther apart, and have whole LSNs.
+``tree.node_codec`` encodes and decodes single nodes with it, ``pipeline.load.blocks`` many BINs at once.
 
 Example, a slot without a prefix: ``01 61 | 00 26 00 00 | 02 | 2d`` is key "a", file 0 relative to the base file and
 offset 0x26, dirty, an entry of 45 bytes. With a whole LSN it is ``01 61 | 26 00 00 00 05 00 00 00 | 02 | 2d``:
@@ -52,7 +52,6 @@ _WHOLE_LSN_AND_STATE: Final = Struct("<qB")
 # The expiration base of a node without expirations.
 NO_BASE: Final = -1
 NO_EXPIRATION: Final = pack(NO_BASE)
-_UNUSUAL_FLAGS: Final = HAS_VLSNS | HAS_BLOOM_FILTER
 _STATE_SHIFT: Final = 32
 # Makes a record without its constructor, which is slower where there are millions.
 _new_tuple: Final = tuple.__new__
@@ -137,8 +136,11 @@ def encode_head(
     return b"".join(parts)
 
 
-def decode_head(body: bytes) -> BINHead | None:
+def decode_head(body: bytes, *, is_delta: bool = False) -> BINHead | None:
     """Decode the head of a BIN or a delta; None if it does not have the common form.
+
+    Arguments:
+        is_delta: a delta, which may have a bloom filter after its slots.
 
     Raises:
         FormatError, IndexError: the fields do not fit into the body.
@@ -148,8 +150,8 @@ def decode_head(body: bytes) -> BINHead | None:
     _, pos = unpack(body, pos)
     expiration, pos = unpack(body, pos)
     node_id, ident, flags, prefix, pos = _identity(body, pos)
-    # Nodes with VLSNs or a filter are left to ``entry.node``.
-    if pos < 0 or flags & _UNUSUAL_FLAGS:
+    # Nodes with VLSNs are left to ``entry.node``, and BINs with the flag of a filter, which only deltas have.
+    if pos < 0 or flags & HAS_VLSNS or (flags & HAS_BLOOM_FILTER and not is_delta):
         return None
     count, pos = unpack(body, pos)
     level, pos = unpack(body, pos)

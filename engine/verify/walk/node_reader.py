@@ -169,6 +169,8 @@ class NodeReader:
             message = f"full version {format_lsn(lsn)} is {entry.type_name}"
             self._findings.add(rules.BAD_DELTA, message, lsn=delta.lsn, db=db)
             return None
+        if (usual := _usual(db, entry)) is not None:
+            return usual
         record = self._record(db, entry)
         node = self._whole(db, entry, record) if isinstance(record, NodeRecord) else None
         return node if isinstance(node, BIN) else None
