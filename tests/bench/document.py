@@ -43,7 +43,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
         *("--seconds", "12"),
     ),
     "large-logs": (
-        *("tests.bench", "--commands", "--sizes", "300", "3000"),
+        *("tests.bench", "--commands", "--writer", "JE", "--sizes", "300", "3000"),
         *("--build", "native", "--runs", "3", "--seconds", "5", "--je-mb", "0"),
     ),
     "bulk-load": ("tests.bench.load", "--records", "1000000"),
