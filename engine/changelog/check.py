@@ -22,7 +22,7 @@ from engine.changelog.directory import (
 )
 from engine.changelog.updates import is_numbered, is_update
 from engine.contents.changelog_blocks import BLOCK, DamagedBytes, FramedFile, framed, tail_recovery
-from engine.contents.changelog_updates import Csn, decode_numbered, decode_update
+from engine.contents.changelog_updates import Csn, decode_numbered, decode_update, has_readable_content
 from engine.errors import FormatError, plural
 from engine.storage.base import Storage
 
@@ -30,6 +30,7 @@ TORN: Final = "torn-tail"
 DAMAGED: Final = "damaged-bytes"
 POINTER: Final = "wrong-pointer"
 BAD_RECORD: Final = "unreadable-record"
+CONTENT: Final = "unreadable-content"
 ORDER: Final = "order"
 FOREIGN: Final = "foreign-update"
 NAME: Final = "file-name"
@@ -42,6 +43,7 @@ KINDS: Final = {
     DAMAGED: "bytes in a log file that are no record",
     POINTER: "a block pointer that does not lead to its record",
     BAD_RECORD: "a record that cannot be decoded",
+    CONTENT: "an update whose attributes or modifications cannot be decoded",
     ORDER: "a record that is not newer than the one before it",
     FOREIGN: "an update of another replica",
     NAME: "a name of a log file that is not that of its first and last record",
@@ -314,6 +316,9 @@ class _LogCheck:
             if key is None:
                 self.encrypted += 1
                 continue
+            if isinstance(key, Csn) and not has_readable_content(decode_update(one.data)):
+                text = f"{key}: attributes or modifications cannot be decoded; replicas cannot replay the update"
+                self._findings.add(CONTENT, file.path, text, at=one.at)
             if self.last is not None and key <= self.last:
                 self._findings.add(ORDER, file.path, f"{key} is not newer than {self.last} before it", at=one.at)
             if self._server is not None and key.server != self._server:

@@ -6,8 +6,10 @@ stored.
 Modules:
 
 * ``base``: interfaces of kinds and decoders, reading fields of untrusted bytes, parsing foreign JSON
+* ``before_images``: JE 25.3's own database of replaced values
 * ``bindings``: values written by JE's tuple bindings, including big integers and decimals
 * ``changelog_blocks``: log files of OpenDJ's replication changelog: records across blocks
+* ``changelog_ldif``: updates as change records of LDIF, and for JSON
 * ``changelog_updates``: their records: updates, and entries of the change number index
 * ``dpl``: entity stores of JE's Direct Persistence Layer
 * ``embedded``: JSON texts and names inside bytes of unknown layout
@@ -15,6 +17,7 @@ Modules:
 * ``frontend_images``: headers and footers of a frontend's image files
 * ``heritrix``: the queues of a crawl
 * ``java_objects``: objects written by Java serialization, read without their classes
+* ``ldap_attributes``: attributes and modifications inside updates, in LDAP's encoding
 * ``ldap_names``: databases and DNs of LDAP backends
 * ``journals``: journals of Doris and StarRocks frontends
 * ``layouts``: parts of fixed binary structures, as Java's ``DataOutput`` writes them

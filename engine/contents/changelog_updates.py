@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from engine.contents.base import Fields
+from engine.contents.ldap_attributes import LdapAttribute, LdapModification, decode_attributes, decode_modifications
 from engine.errors import FormatError
 
 MODIFY: Final = "modify"
@@ -88,7 +89,10 @@ class ReplicaUpdate:
         uuid: its entryUUID; None if the update lacks it.
         parent_uuid: that of the parent of an added entry, or of the new parent.
         new_rdn, new_superior: of a change of the DN; the superior is None if the entry stays below its parent.
-        content_bytes: the length of attributes, modifications, payload or encrypted bytes.
+        deletes_old_rdn: whether a change of the DN deletes the values of the old RDN; None for other kinds.
+        subtree: whether a deletion includes the entries below; None for other kinds, and in versions before 4.
+        content: encoded attributes of an addition (``attributes_of``), modifications of a modification or a change of
+            the DN (``modifications_of``), payload or encrypted bytes.
     """
 
     kind: str
@@ -99,7 +103,37 @@ class ReplicaUpdate:
     parent_uuid: str | None = None
     new_rdn: str | None = None
     new_superior: str | None = None
-    content_bytes: int = 0
+    deletes_old_rdn: bool | None = None
+    subtree: bool | None = None
+    content: bytes = b""
+
+
+def attributes_of(update: ReplicaUpdate) -> tuple[LdapAttribute, ...]:
+    """The attributes of an added entry, ``objectClass`` first; none for other kinds.
+
+    Raises:
+        FormatError, ValueError: the content cannot be decoded.
+    """
+    return decode_attributes(update.content) if update.kind == ADD else ()
+
+
+def modifications_of(update: ReplicaUpdate) -> tuple[LdapModification, ...]:
+    """The modifications of an update; none for kinds that have none.
+
+    Raises:
+        FormatError, ValueError: the content cannot be decoded.
+    """
+    return decode_modifications(update.content) if update.kind in (MODIFY, MODIFY_DN) else ()
+
+
+def has_readable_content(update: ReplicaUpdate) -> bool:
+    """Whether attributes and modifications can be decoded; True for kinds that have neither."""
+    try:
+        attributes_of(update)
+        modifications_of(update)
+    except (FormatError, ValueError):
+        return False
+    return True
 
 
 def decode_update(data: bytes) -> ReplicaUpdate:
@@ -114,7 +148,7 @@ def decode_update(data: bytes) -> ReplicaUpdate:
         version = fields.number(1)
         if version != _ENCRYPTED_VERSION:
             raise FormatError("encrypted update", expected=f"version {_ENCRYPTED_VERSION}", found=str(version))
-        return ReplicaUpdate(kind=ENCRYPTED, csn=None, version=None, content_bytes=fields.left)
+        return ReplicaUpdate(kind=ENCRYPTED, csn=None, version=None, content=fields.rest())
     if number == _OFFLINE_MESSAGE:
         version, csn = fields.number(2), _binary_csn(fields)
         fields.finish()
@@ -122,7 +156,7 @@ def decode_update(data: bytes) -> ReplicaUpdate:
     if number == _GENERIC_MESSAGE:
         version, csn = fields.number(1), _csn(fields)
         _assured(fields)
-        return ReplicaUpdate(kind=GENERIC, csn=csn, version=version, content_bytes=fields.left)
+        return ReplicaUpdate(kind=GENERIC, csn=csn, version=version, content=fields.rest())
     if number in _FIRST_TYPES:
         csn = _csn(fields)
         fields.number(1)
@@ -153,20 +187,25 @@ def _assured(fields: Fields) -> None:
 
 
 def _body(fields: Fields, kind: str, csn: Csn, version: int, dn: str | None, uuid: str | None) -> ReplicaUpdate:
-    parent = rdn = superior = None
+    parent = rdn = superior = deletes_old = subtree = None
     if kind == ADD:
         parent = _text(fields)
     elif kind == MODIFY_DN:
         rdn, superior, parent = _text(fields), _text(fields), _text(fields)
-        fields.number(1)
+        deletes_old = bool(fields.number(1))
     elif kind == DELETE and version >= _WITH_LENGTHS:
         # The name of the initiator.
         _text(fields)
     if version >= _WITH_LENGTHS:
-        content = _content(fields, kind)
+        content = b"" if kind == DELETE else _counted(fields)
+        # Attributes of the entry for readers of the external changelog.
+        _counted(fields)
+        if kind == DELETE:
+            subtree = bool(fields.number(1))
+        fields.finish()
     else:
         # Versions 2 and 3 end modifications of a change of the DN with a zero byte.
-        content = len(fields.raw(fields.left - (kind == MODIFY_DN and version > 1)))
+        content = fields.raw(fields.left - (kind == MODIFY_DN and version > 1))
     return ReplicaUpdate(
         kind=kind,
         csn=csn,
@@ -176,32 +215,21 @@ def _body(fields: Fields, kind: str, csn: Csn, version: int, dn: str | None, uui
         parent_uuid=parent,
         new_rdn=rdn,
         new_superior=superior,
-        content_bytes=content,
+        deletes_old_rdn=deletes_old,
+        subtree=subtree,
+        content=content,
     )
 
 
-def _content(fields: Fields, kind: str) -> int:
-    """Skip what follows the names, and count the bytes of attributes or modifications; a deletion has neither."""
-    content = 0
-    if kind != DELETE:
-        content = _counted(fields)
-    # Attributes of the entry for readers of the external changelog.
-    _counted(fields)
-    if kind == DELETE:
-        fields.number(1)
-    fields.finish()
-    return content
-
-
-def _counted(fields: Fields) -> int:
-    """Skip bytes that follow their length in decimal digits and precede a zero byte."""
+def _counted(fields: Fields) -> bytes:
+    """Read bytes that follow their length in decimal digits and precede a zero byte."""
     text = _text(fields) or ""
     if not re.fullmatch(r"[0-9]{1,10}", text):
         raise FormatError("length in an update", expected="decimal digits", found=repr(text[:20]))
-    fields.raw(int(text))
+    found = fields.raw(int(text))
     if fields.number(1) != 0:
         raise FormatError("update", expected="a zero byte after counted bytes", found="another byte")
-    return int(text)
+    return found
 
 
 class NumberedChange(NamedTuple):
@@ -230,14 +258,11 @@ def _csn_bytes(csn: Csn) -> bytes:
     return csn.time_ms.to_bytes(8, "big") + csn.server.to_bytes(2, "big") + csn.sequence.to_bytes(4, "big")
 
 
-def encode_update(update: ReplicaUpdate, content: bytes = b"") -> bytes:
-    """A record of a replica, as the latest version of the protocol writes it; for tests and examples.
-
-    Arguments:
-        update: an update that is not encrypted; ``version`` and ``content_bytes`` are not used.
-        content: encoded attributes or modifications, or the payload.
+def encode_update(update: ReplicaUpdate) -> bytes:
+    """A record of a replica, as the latest version of the protocol writes it (``version`` is not used); for tests and
+    examples.
     """
-    csn = update.csn
+    csn, content = update.csn, update.content
     if csn is None:
         return bytes((_ENCRYPTED_RECORD, _ENCRYPTED_VERSION)) + content
     if update.kind == OFFLINE:
@@ -249,11 +274,12 @@ def encode_update(update: ReplicaUpdate, content: bytes = b"") -> bytes:
     number = next(number for number, kind in _TYPES.items() if kind == update.kind)
     out = bytes((number,)) + stamp + _ended(update.dn) + _ended(update.uuid) + assured
     if update.kind == DELETE:
-        return out + _ended(None) + _sized(b"") + b"\0"
+        return out + _ended(None) + _sized(b"") + bytes((bool(update.subtree),))
     if update.kind == ADD:
         out += _ended(update.parent_uuid)
     elif update.kind == MODIFY_DN:
-        out += _ended(update.new_rdn) + _ended(update.new_superior) + _ended(update.parent_uuid) + b"\1"
+        out += _ended(update.new_rdn) + _ended(update.new_superior) + _ended(update.parent_uuid)
+        out += bytes((bool(update.deletes_old_rdn),))
     return out + _sized(content) + _sized(b"")
 
 

@@ -283,13 +283,14 @@ def entry_id(key: bytes) -> int:
 
 def ldif(dn: str, entry: LdapEntry) -> str:
     """An entry as LDIF (RFC 2849), with an empty line after it."""
-    lines = [_ldif_line("dn", dn.encode())]
-    lines += [_ldif_line("objectClass", name.encode()) for name in entry.object_classes]
-    lines += [_ldif_line(name, value) for name, values in entry.attributes for value in values]
+    lines = [ldif_line("dn", dn.encode())]
+    lines += [ldif_line("objectClass", name.encode()) for name in entry.object_classes]
+    lines += [ldif_line(name, value) for name, values in entry.attributes for value in values]
     return "\n".join(lines) + "\n\n"
 
 
-def _ldif_line(name: str, value: bytes) -> str:
+def ldif_line(name: str, value: bytes) -> str:
+    """A line of LDIF, folded; in base64 if the value is not plain ASCII."""
     safe = value.isascii() and not set(value) & _UNSAFE and value[:1] not in (b" ", b":", b"<") and value[-1:] != b" "
     line = f"{name}: {value.decode('ascii')}" if safe else f"{name}:: {base64.b64encode(value).decode('ascii')}"
     if len(line) <= _LDIF_WIDTH:
@@ -326,10 +327,10 @@ class LdapDecoder:
             count = Fields(data).number(len(data)) if len(data) <= ID_BYTES else None
             return DecodedRecord({"id": number, "shard": shard.hex()}, {"count": count}, count is not None)
         if name.tree in (REFERRAL, STATE, OLD_REFERRAL):
-            return DecodedRecord(_readable(key), _readable(data), name.tree == STATE and _is_text(key))
+            return DecodedRecord(readable_value(key), readable_value(data), name.tree == STATE and _is_text(key))
         ids = decode_ids(data)
         value = {"over_limit": True} if ids is None else {"ids": ids}
-        return DecodedRecord(_readable(key), value, True)
+        return DecodedRecord(readable_value(key), value, True)
 
     def _entry(self, key: bytes, data: bytes) -> DecodedRecord:
         number = {"id": entry_id(key)}
@@ -344,7 +345,7 @@ class LdapDecoder:
 
 def entry_json(entry: LdapEntry) -> Json:
     """An entry as JSON: its DN, its object classes, and each attribute with its values."""
-    attributes = {name: [_readable(value) for value in values] for name, values in entry.attributes}
+    attributes = {name: [readable_value(value) for value in values] for name, values in entry.attributes}
     return {"dn": entry.dn, "objectClass": list(entry.object_classes), **attributes}
 
 
@@ -355,7 +356,7 @@ def _is_text(data: bytes) -> bool:
         return False
 
 
-def _readable(data: bytes) -> Json:
+def readable_value(data: bytes) -> Json:
     """A value for JSON: texts as they are, other values such as photographs in base64 as in LDIF."""
     return data.decode("utf-8") if _is_text(data) else {"base64": base64.b64encode(data).decode("ascii")}
 

@@ -18,6 +18,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from engine.contents.base import Contents, DecodedRecord, Decoder, Source, unknown
+from engine.contents.before_images import BEFORE_IMAGE_CONTENTS, BEFORE_IMAGES_DATABASE, BeforeImageDecoder
 from engine.contents.dpl import DPL
 from engine.contents.heritrix import HERITRIX
 from engine.contents.journals import FRONTENDS
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
 
 GROUP: Final = "jetool.contents"
 AUTO: Final = "auto"
-_ALL: Final[tuple[Contents, ...]] = (*FRONTENDS, OPENDJ, NOSQL, QPID, HERITRIX, SERIAL, DPL)
+_ALL: Final[tuple[Contents, ...]] = (*FRONTENDS, OPENDJ, NOSQL, QPID, HERITRIX, SERIAL, DPL, BEFORE_IMAGE_CONTENTS)
+_BEFORE_IMAGES: Final = BeforeImageDecoder()
 OWN: Final = {one.name: one for one in _ALL}
 
 
@@ -88,7 +90,9 @@ def recognise(source: Source) -> Contents | None:
 
 
 def decode(decoder: Decoder, database: str, key: bytes, data: bytes) -> DecodedRecord:
-    """A decoded record; key and data remain bytes if the decoder fails."""
+    """A decoded record; key and data remain bytes if the decoder fails. Before-images are decoded in every kind."""
+    if database == BEFORE_IMAGES_DATABASE:
+        decoder = _BEFORE_IMAGES
     try:
         return decoder.decode(database, key, data)
     except (FormatError, ValueError, LookupError, RecursionError, OverflowError):

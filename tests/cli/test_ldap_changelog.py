@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from engine.changelog.check import (
     BAD_RECORD,
+    CONTENT,
     DAMAGED,
     DOMAINS,
     FOREIGN,
@@ -26,7 +28,8 @@ from engine.changelog.check import (
 from engine.changelog.directory import domain_directories, read_log_file
 from engine.changelog.updates import is_update
 from engine.contents.changelog_blocks import BLOCK, frame_records, framed
-from engine.contents.changelog_updates import ENCRYPTED, ReplicaUpdate, encode_update
+from engine.contents.changelog_updates import DELETE, ENCRYPTED, ReplicaUpdate, decode_update, encode_update
+from engine.contents.ldap_attributes import LdapAttribute, LdapModification, encode_attributes, encode_modifications
 from engine.errors import StorageError
 from engine.storage.disk import DiskStorage
 from jetool.frame import exits
@@ -126,6 +129,11 @@ def without_type(data: bytes) -> bytes:
     return flipped(data, 4, 99)
 
 
+def without_attributes() -> bytes:
+    """The update can be decoded, its attributes cannot."""
+    return encode_update(replace(decode_update(update_record(0, 7)), content=b"\x30\x05cn"))
+
+
 def out_of_order(_: bytes) -> bytes:
     return frame_records(update_records((0, 4, 2), 7))
 
@@ -136,6 +144,9 @@ DEFECTS: dict[str, tuple[Callable[[Path], object], str, str, bool]] = {
     "a length that is wrong": (replaced(HEAD_7, without_length), DAMAGED, HEAD_7, False),
     "a pointer that is wrong": (replaced(HEAD_7, lambda data: flipped(data, BLOCK, 9)), POINTER, HEAD_7, False),
     "a type that is unknown": (replaced(HEAD_7, without_type), BAD_RECORD, HEAD_7, False),
+    "attributes that are none": (
+        replaced(HEAD_7, lambda _: frame_records([without_attributes()])), CONTENT, HEAD_7, False,
+    ),
     "updates out of order": (replaced(HEAD_7, out_of_order), ORDER, HEAD_7, False),
     "an update of another replica": (
         replaced(HEAD_7, lambda _: frame_records([update_record(3, 22)])), FOREIGN, HEAD_7, False,
@@ -212,14 +223,14 @@ def test_a_changelog_of_the_server() -> None:
     result = run("ldap", "changelog", GOLDEN, "--json")
     found = result.json()["records"]
     assert [(one["server"], one["files"], one["records"]) for one in found[:3]] == [(7, 3, 12), (9, 1, 10), (22, 1, 12)]
-    assert [(one["kind"], one["file"], one["at"]) for one in found[3:]] == [(DAMAGED, "1.dom/9.server/head.log", 887)]
-    assert found[3]["text"].endswith("probably the start of a record that the server cut at 1024")
+    assert [(one["kind"], one["file"], one["at"]) for one in found[3:]] == [(DAMAGED, "1.dom/9.server/head.log", 1407)]
+    assert found[3]["text"].endswith("probably the start of a record that the server cut at 1792")
     after = run("ldap", "changes", GOLDEN, "--server", "9", "--json").json()["records"]
     assert [one["csn"] for one in after] == [str(csn_of(at, 9)) for at in (0, 1, 2, 3, 4, 6, 7, 8, 9, 10)][:10]
 
 
 def test_encrypted_and_unreadable_updates(place: Path) -> None:
-    hidden = encode_update(ReplicaUpdate(kind=ENCRYPTED, csn=None), b"cipher")
+    hidden = encode_update(ReplicaUpdate(kind=ENCRYPTED, csn=None, content=b"cipher"))
     records = [update_record(0, 7), hidden, b"\x63?", update_record(2, 7)]
     (place / HEAD_7).write_bytes(frame_records(records))
     result = run("ldap", "changelog", place, "--server", "7", "--json")
@@ -231,6 +242,60 @@ def test_encrypted_and_unreadable_updates(place: Path) -> None:
     assert [(one["op"], one["server"]) for one in changes.json()["records"]] == [
         ("add", 7), ("encrypted", 7), ("unreadable", 7), ("modify-dn", 7),
     ]  # fmt: skip
+
+
+def test_changes_as_ldif(place: Path) -> None:
+    """What each kind of update looks like; attributes, modifications, values that are not ASCII, and comments."""
+    password = LdapAttribute("userPassword", (b"{SSHA}x",))
+    added = replace(decode_update(update_record(0, 7)), content=encode_attributes([password]))
+    below = ReplicaUpdate(kind=DELETE, csn=csn_of(12, 7), dn="ou=\u00e9", uuid="u", subtree=True)
+    moved = replace(decode_update(update_record(2, 7)), new_superior="o=x", deletes_old_rdn=True, csn=csn_of(13, 7))
+    broken = replace(added, csn=csn_of(14, 7), content=b"\x30\x05cn")
+    records = [encode_update(one) for one in (added, below, moved, broken)]
+    (place / HEAD_7).write_bytes(frame_records([*records, b"\x63?"]))
+    result = run("ldap", "changes", place, "--server", "7", "--format", "ldif")
+    assert result.code == exits.FINDINGS
+    mark, first, second, third, fourth, fifth, end = result.text.split("\n\n")
+    assert (mark, first.splitlines()[0]) == ("version: 1", f"# {csn_of(0, 7)} add, server 7")
+    assert first.splitlines()[1:] == [
+        f"dn: uid=user0,ou=people,{CHANGELOG_BASE}", "changetype: add", "userPassword: {SSHA}x",
+    ]  # fmt: skip
+    assert second.splitlines()[1:] == ["dn:: b3U9w6k=", "control: 1.2.840.113556.1.4.805 true", "changetype: delete"]
+    assert third.splitlines()[1:] == [
+        "# also modified: description;lang-en, mail", f"dn: uid=user2,ou=people,{CHANGELOG_BASE}", "changetype: moddn",
+        "newrdn: uid=renamed2", "deleteoldrdn: 1", "newsuperior: o=x",
+    ]  # fmt: skip
+    assert fourth.startswith(f"# {csn_of(14, 7)} unreadable: {HEAD_7} at ")
+    assert fifth.startswith(f"# unreadable: {HEAD_7} at ")
+    assert end == "# changes 5, unreadable 2, complete True\n"
+    text = run("ldap", "changes", place, "--server", "7").text
+    assert "userPassword" in text
+    assert "SSHA" not in text
+
+
+def test_modifications_as_ldif_and_json(place: Path) -> None:
+    changes = [
+        LdapModification("add", LdapAttribute("mail", (b"a@example.com", b" b"))),
+        LdapModification("delete", LdapAttribute("cn", ())),
+        LdapModification("increment", LdapAttribute("uidNumber", (b"1",))),
+        LdapModification("replace", LdapAttribute("jpegPhoto", (b"\xff" * 60,))),
+    ]
+    update = replace(decode_update(update_record(1, 7)), content=encode_modifications(changes))
+    (place / HEAD_7).write_bytes(frame_records([encode_update(update)]))
+    words = ("ldap", "changes", place, "--server", "7")
+    lines = run(*words, "--format", "ldif").text.split("\n\n")[1].replace("\n ", "").splitlines()
+    assert lines[2:] == [
+        "changetype: modify", "add: mail", "mail: a@example.com", "mail:: IGI=", "-", "delete: cn", "-",
+        "increment: uidNumber", "uidNumber: 1", "-", "replace: jpegPhoto", "jpegPhoto:: " + "/" * 80, "-",
+    ]  # fmt: skip
+    (found,) = run(*words, "--json").json()["records"]
+    assert found["changes"][0] == {"op": "add", "attribute": "mail", "values": ["a@example.com", " b"]}
+    assert found["changes"][1:] == [
+        {"op": "delete", "attribute": "cn", "values": []},
+        {"op": "increment", "attribute": "uidNumber", "values": ["1"]},
+        {"op": "replace", "attribute": "jpegPhoto", "values": [{"base64": "/" * 80}]},
+    ]
+    assert "add mail, delete cn, increment uidNumber, replace jpegPhoto" in run(*words).text
 
 
 def test_findings_are_about_what_is_asked(place: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,11 +23,23 @@ from engine.contents.changelog_updates import (
     Csn,
     NumberedChange,
     ReplicaUpdate,
+    attributes_of,
     decode_numbered,
     decode_update,
     encode_numbered,
     encode_update,
+    has_readable_content,
+    modifications_of,
     parse_csn,
+)
+from engine.contents.ldap_attributes import (
+    MODIFICATIONS,
+    LdapAttribute,
+    LdapModification,
+    decode_attributes,
+    decode_modifications,
+    encode_attributes,
+    encode_modifications,
 )
 from engine.errors import FormatError
 from tests.support.environments.ldap_changelogs import csn_of, update_records
@@ -173,29 +186,96 @@ UPDATES = st.builds(
     dn=TEXTS | st.none(),
     uuid=TEXTS | st.none(),
 )
+NAMES = st.text("abcXYZ019.-;_", min_size=1, max_size=30)
+ATTRIBUTES = st.builds(LdapAttribute, name=NAMES, values=st.lists(st.binary(max_size=200), max_size=3).map(tuple))
+CHANGES = st.builds(LdapModification, kind=st.sampled_from(MODIFICATIONS), attribute=ATTRIBUTES)
 
 
 @given(UPDATES, st.binary(max_size=300))
 def test_updates_come_back(update: ReplicaUpdate, content: bytes) -> None:
-    found = decode_update(encode_update(update, content))
+    found = decode_update(encode_update(replace(update, content=content)))
     assert (found.kind, found.csn, found.dn, found.uuid) == (update.kind, update.csn, update.dn, update.uuid)
-    assert found.content_bytes == (0 if update.kind == DELETE else len(content))
+    assert found.content == (b"" if update.kind == DELETE else content)
+
+
+@given(st.lists(ATTRIBUTES, max_size=4), st.lists(CHANGES, max_size=4))
+def test_attributes_and_modifications_come_back(
+    attributes: list[LdapAttribute], changes: list[LdapModification]
+) -> None:
+    added = ReplicaUpdate(kind=ADD, csn=csn_of(1, 7), content=encode_attributes(attributes))
+    assert attributes_of(decode_update(encode_update(added))) == tuple(attributes)
+    assert modifications_of(added) == ()
+    for kind in (MODIFY, MODIFY_DN):
+        changed = ReplicaUpdate(kind=kind, csn=csn_of(1, 7), content=encode_modifications(changes))
+        assert modifications_of(decode_update(encode_update(changed))) == tuple(changes)
+        assert attributes_of(changed) == ()
+        assert has_readable_content(changed)
+
+
+def test_attributes_by_hand() -> None:
+    """The bytes that RFC 4511 prescribes; a value of 200 bytes has a length of two."""
+    name, short = bytes.fromhex("0402636e"), bytes.fromhex("0403616263")
+    attribute = b"\x30\x0b" + name + b"\x31\x05" + short
+    assert decode_attributes(attribute) == (LdapAttribute(name="cn", values=(b"abc",)),)
+    long = b"\x30\x81\xd5" + name[:3] + b"n" + b"\x31\x81\xcb" + b"\x04\x81\xc8" + b"v" * 200
+    with pytest.raises(FormatError):
+        decode_attributes(long)
+    long = b"\x30\x81\xd2" + name + b"\x31\x81\xcb" + b"\x04\x81\xc8" + b"v" * 200
+    assert decode_attributes(long) == (LdapAttribute(name="cn", values=(b"v" * 200,)),)
+    assert encode_attributes(decode_attributes(long)) == long
+    replaced = b"\x30\x10\x0a\x01\x02" + attribute
+    assert decode_modifications(replaced) == (
+        LdapModification(kind="replace", attribute=LdapAttribute(name="cn", values=(b"abc",))),
+    )
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_attributes_or_an_error(content: bytes) -> None:
+    for kind in (ADD, MODIFY):
+        update = ReplicaUpdate(kind=kind, csn=csn_of(1, 7), content=content)
+        if has_readable_content(update):
+            attributes = attributes_of(update) + tuple(one.attribute for one in modifications_of(update))
+            assert sum(len(value) for one in attributes for value in one.values) < max(len(content), 1)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"\x30",
+        b"\x30\x05ab",
+        b"\x31\0",
+        b"\x30\0",
+        b"\x30\x04\x04\0\x31\0",
+        b"\x30\x84\xff\xff\xff\xff",
+        b"\x30\x85\0\0\0\0\1a",
+    ],
+)
+def test_what_is_no_attribute(content: bytes) -> None:
+    assert not has_readable_content(ReplicaUpdate(kind=ADD, csn=csn_of(1, 7), content=content))
+    assert not has_readable_content(ReplicaUpdate(kind=MODIFY, csn=csn_of(1, 7), content=content))
+
+
+def test_a_modification_of_no_kind() -> None:
+    content = encode_modifications([LdapModification(kind="add", attribute=LdapAttribute(name="cn", values=()))])
+    with pytest.raises(FormatError, match="LDAP modification"):
+        decode_modifications(content.replace(b"\x0a\1\0", b"\x0a\1\4"))
 
 
 def test_a_change_of_the_dn() -> None:
     moved = ReplicaUpdate(
-        kind=MODIFY_DN, csn=csn_of(1, 7), dn="cn=a", uuid="u", parent_uuid="p", new_rdn="cn=b", new_superior="o=c"
-    )
+        kind=MODIFY_DN, csn=csn_of(1, 7), dn="cn=a", uuid="u", parent_uuid="p", new_rdn="cn=b", new_superior="o=c",
+        deletes_old_rdn=True,
+    )  # fmt: skip
     assert decode_update(encode_update(moved)) == moved
 
 
 @given(CSNS, st.binary(max_size=50))
 def test_updates_without_an_entry_come_back(csn: Csn, content: bytes) -> None:
-    generic = decode_update(encode_update(ReplicaUpdate(kind=GENERIC, csn=csn), content))
-    assert (generic.kind, generic.csn, generic.content_bytes) == (GENERIC, csn, len(content))
+    generic = decode_update(encode_update(ReplicaUpdate(kind=GENERIC, csn=csn, content=content)))
+    assert (generic.kind, generic.csn, generic.content) == (GENERIC, csn, content)
     assert decode_update(encode_update(ReplicaUpdate(kind=OFFLINE, csn=csn))).csn == csn
-    hidden = decode_update(encode_update(ReplicaUpdate(kind=ENCRYPTED, csn=None), content))
-    assert (hidden.kind, hidden.csn, hidden.content_bytes) == (ENCRYPTED, None, len(content))
+    hidden = decode_update(encode_update(ReplicaUpdate(kind=ENCRYPTED, csn=None, content=content)))
+    assert (hidden.kind, hidden.csn, hidden.content) == (ENCRYPTED, None, content)
 
 
 MESSAGES = [line.split() for line in (GOLDEN / "messages.txt").read_text().splitlines()]
@@ -221,9 +301,9 @@ def test_messages_of_the_server(name: str, version: str, digits: str) -> None:
     if kind == MODIFY_DN:
         assert (found.new_rdn, found.new_superior) == ("uid=b", "o=x")
     # Version 1 has no modifications beside a change of the DN.
-    assert found.content_bytes == (0 if (kind, version) == (MODIFY_DN, "1") else size)
+    assert len(found.content) == (0 if (kind, version) == (MODIFY_DN, "1") else size)
     if version == "8":
-        assert encode_update(found, bytes.fromhex("30010002")[:size]) == bytes.fromhex(digits)
+        assert encode_update(found) == bytes.fromhex(digits)
 
 
 def test_the_first_protocol_has_types_of_its_own() -> None:

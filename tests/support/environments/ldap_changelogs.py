@@ -17,6 +17,12 @@ from engine.contents.changelog_updates import (
     encode_numbered,
     encode_update,
 )
+from engine.contents.ldap_attributes import (
+    LdapAttribute,
+    LdapModification,
+    encode_attributes,
+    encode_modifications,
+)
 
 CHANGELOG_BASE = "dc=example,dc=com"
 START_MS = 1_700_000_000_000
@@ -30,14 +36,26 @@ def csn_of(number: int, server: int) -> Csn:
 def update_record(number: int, server: int) -> bytes:
     """The update with a number: kinds take turns, and sizes differ so that records cross borders everywhere."""
     kind = _OPS[number % len(_OPS)]
+    long = LdapAttribute("description;lang-en", (b"\xc3\xa9" * (number * 37 % 300),))
     update = ReplicaUpdate(
         kind=kind,
         csn=csn_of(number, server),
         dn=f"uid=user{number},ou=people,{CHANGELOG_BASE}",
         uuid=f"00000000-0000-0000-0000-{number:012}",
         new_rdn=f"uid=renamed{number}" if kind == MODIFY_DN else None,
+        content=_content(kind, number, long),
     )
-    return encode_update(update, b"\x30" * (number * 37 % 600))
+    return encode_update(update)
+
+
+def _content(kind: str, number: int, long: LdapAttribute) -> bytes:
+    if kind == ADD:
+        uid = LdapAttribute("uid", (f"user{number}".encode(),))
+        return encode_attributes([LdapAttribute("objectClass", (b"top", b"person")), uid, long])
+    if kind == DELETE:
+        return b""
+    mail = LdapModification("delete", LdapAttribute("mail", ()))
+    return encode_modifications([LdapModification("replace", long), mail])
 
 
 def update_records(numbers: Sequence[int], server: int) -> list[bytes]:
