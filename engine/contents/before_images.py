@@ -1,4 +1,4 @@
-"""The database in which JE 25.3 keeps before-images: earlier values of replaced and deleted records (je-log-format.md 9.5).
+"""The database in which JE 25.3 keeps before-images: values that were replaced or deleted (je-log-format.md 9.5).
 
 The key is the LSN of the version that was replaced, which JE calls the abort LSN. The data is the log version that
 introduced the form (25), the replaced value and its modification time, in packed numbers; zero bytes fill it up to the
