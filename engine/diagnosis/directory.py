@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
+from engine.changelog.directory import is_changelog
 from engine.derby.database import is_database
 from engine.diagnosis.derby_database import diagnose_derby
 from engine.diagnosis.je_environment import diagnose_je
@@ -46,11 +47,14 @@ def find_environments(directory: str) -> list[str]:
         )
     places = list(_below(disk.root, 0, [0]))
     if not places:
+        hint = "name the directory that holds them; jetool info DIR says what a directory lacks"
+        if is_changelog(disk):
+            hint = f"this is the replication changelog of an OpenDJ server: jetool ldap changelog {directory}"
         raise NotFoundError(
             "no JE environment and no Derby database",
             file=directory,
             expected=f"log files such as 00000000.jdb, or service.properties, up to {MOST_LEVELS} levels down",
-            hint="name the directory that holds them; jetool info DIR says what a directory lacks",
+            hint=hint,
         )
     return places
 

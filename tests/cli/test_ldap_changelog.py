@@ -316,6 +316,13 @@ def test_many_findings_are_counted(place: Path) -> None:
     assert "findings that are not listed: 3" in result.err
 
 
+def test_commands_for_environments_name_the_right_one(place: Path) -> None:
+    for name in ("doctor", "info", "verify"):
+        result = run(name, place)
+        assert result.code == exits.NOT_FOUND
+        assert f"jetool ldap changelog {place}" in result.err
+
+
 def test_other_directories(place: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     for directory in (tmp_path / "none", tmp_path / "empty", GOLDEN.parent / "je-17/empty"):
