@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from engine.db.database import Database
 from engine.db.engine import Engine
+from engine.storage.disk import maps_shared_by
 from engine.tree.bin_node import BIN
 from engine.tree.in_node import IN
 from engine.tree.keys import Key
@@ -96,7 +97,8 @@ def in_ranges(
     """Call a function for each range in forked workers; the results in the order of the ranges.
 
     Arguments:
-        engines: the engines that ``work`` uses. All processes together use no more cache than one alone would.
+        engines: the engines that ``work`` uses. All processes together use no more cache, and no more memory for maps
+            of files, than one alone would.
         work: the function; its results should be small.
         jobs: processes.
     """
@@ -104,7 +106,8 @@ def in_ranges(
     for one in engines:
         one.evictor.budget_bytes //= jobs * len(engines)
     try:
-        yield from map_small(work, ranges, jobs)
+        with maps_shared_by(jobs):
+            yield from map_small(work, ranges, jobs)
     finally:
         for one, budget_bytes in zip(engines, before, strict=True):
             one.evictor.budget_bytes = budget_bytes

@@ -14,6 +14,7 @@ import contextlib
 import errno
 import os
 import stat as stat_module
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import InUseError, JetoolError, NotFoundError, StorageError
@@ -34,6 +35,19 @@ def allow_maps(size_bytes: int) -> None:
     """Set the memory limit for all file maps of the process; a higher limit set before stays."""
     if extension is not None and size_bytes > extension.most_bytes():
         extension.keep_at_most(size_bytes)
+
+
+@contextlib.contextmanager
+def maps_shared_by(processes: int) -> Iterator[None]:
+    """Divide the memory limit of file maps by the number of processes that are forked meanwhile, this one included."""
+    before = extension.most_bytes() if extension is not None else 0
+    if extension is not None:
+        extension.keep_at_most(before // processes)
+    try:
+        yield
+    finally:
+        if extension is not None:
+            extension.keep_at_most(before)
 
 
 def map_of(file: ReadFile) -> core.FileMap | None:

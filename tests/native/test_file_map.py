@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from engine.storage.disk import DiskStorage, allow_maps
+from engine.storage.disk import DiskStorage, allow_maps, maps_shared_by
 from tests.support.native_core import native_core
 from tests.support.tools import needs
 
@@ -115,6 +115,18 @@ def test_memory_is_bounded(mapped: core.FileMap) -> None:
     # The first ones are still held, for a read of another chunk is refused.
     assert mapped.read(4 * _CHUNK - 1, 1) == _CONTENT[4 * _CHUNK - 1 : 4 * _CHUNK]
     assert mapped.read(4 * _CHUNK, 1) is None
+
+
+def test_processes_share_the_limit(mapped: core.FileMap) -> None:
+    needs("native build")
+    core.keep_at_most(4 * _CHUNK)
+    assert mapped.read(0, 1) is None
+    with pytest.raises(KeyError), maps_shared_by(2):
+        assert core.most_bytes() == 2 * _CHUNK
+        # A page that fits is kept.
+        assert mapped.read(0, 1) == _CONTENT[:1]
+        raise KeyError
+    assert core.most_bytes() == 4 * _CHUNK
 
 
 def test_after_many_refusals_other_chunks_are_held(mapped: core.FileMap) -> None:
