@@ -90,7 +90,7 @@ class ReplicaUpdate:
         parent_uuid: that of the parent of an added entry, or of the new parent.
         new_rdn, new_superior: of a change of the DN; the superior is None if the entry stays below its parent.
         deletes_old_rdn: whether a change of the DN deletes the values of the old RDN; None for other kinds.
-        subtree: whether a deletion includes the entries below; None for other kinds, and in versions before 4.
+        subtree: whether a deletion includes the entries below, as it does in versions before 4; None for other kinds.
         content: encoded attributes of an addition (``attributes_of``), modifications of a modification or a change of
             the DN (``modifications_of``), payload or encrypted bytes.
     """
@@ -204,6 +204,8 @@ def _body(fields: Fields, kind: str, csn: Csn, version: int, dn: str | None, uui
             subtree = bool(fields.number(1))
         fields.finish()
     else:
+        # The server takes every deletion of these versions for one of a subtree.
+        subtree = True if kind == DELETE else None
         # Versions 2 and 3 end modifications of a change of the DN with a zero byte.
         content = fields.raw(fields.left - (kind == MODIFY_DN and version > 1))
     return ReplicaUpdate(

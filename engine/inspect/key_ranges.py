@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from engine.db.database import Database
 from engine.db.engine import Engine
+from engine.db.memory import LEAST_CACHE_BYTES
 from engine.storage.disk import maps_shared_by
 from engine.tree.bin_node import BIN
 from engine.tree.in_node import IN
@@ -97,14 +98,14 @@ def in_ranges(
     """Call a function for each range in forked workers; the results in the order of the ranges.
 
     Arguments:
-        engines: the engines that ``work`` uses. All processes together use no more cache, and no more memory for maps
-            of files, than one alone would.
+        engines: the engines that ``work`` uses. All processes together use no more memory for maps of files than one
+            alone would, and only the least cache: each node of a range is read once.
         work: the function; its results should be small.
         jobs: processes.
     """
     before = [one.evictor.budget_bytes for one in engines]
     for one in engines:
-        one.evictor.budget_bytes //= jobs * len(engines)
+        one.evictor.budget_bytes = min(one.evictor.budget_bytes, LEAST_CACHE_BYTES) // (jobs * len(engines))
     try:
         with maps_shared_by(jobs):
             yield from map_small(work, ranges, jobs)

@@ -300,6 +300,8 @@ def test_messages_of_the_server(name: str, version: str, digits: str) -> None:
         assert found.parent_uuid == {ADD: "p-1", MODIFY_DN: "p-2"}.get(kind)
     if kind == MODIFY_DN:
         assert (found.new_rdn, found.new_superior) == ("uid=b", "o=x")
+    if kind == DELETE:
+        assert found.subtree == (version in ("1", "3") or digits.endswith("01"))
     # Version 1 has no modifications beside a change of the DN.
     assert len(found.content) == (0 if (kind, version) == (MODIFY_DN, "1") else size)
     if version == "8":
