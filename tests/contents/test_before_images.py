@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+from contextlib import closing
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +14,15 @@ from engine.contents import registry
 from engine.contents.base import DecodedRecord
 from engine.contents.before_images import BEFORE_IMAGES_DATABASE, BeforeImageDecoder
 from engine.errors import FormatError
+from engine.format.entry.ln import LN
+from engine.format.lsn import parse_lsn
 from engine.inspect.contents import NamesOnly
+from engine.log.access import LogAccess
+from engine.log.files import list_log_files
+from engine.storage.disk import DiskStorage
+from tests.support.harness import REPOSITORY, run
+
+GOLDEN = REPOSITORY / "tests/golden/je-26/before-images"
 
 # What LongBinding and BeforeImagePayLoad of JE 25.3.17 make of an abort LSN, a value and a time.
 KEY = bytes.fromhex("800000050000082c")
@@ -53,3 +65,19 @@ def test_any_bytes(data: bytes, key: bytes) -> None:
 
 def test_other_databases_stay_bytes() -> None:
     assert BeforeImageDecoder().decode("t", b"k", b"v") == ({"hex": "6b"}, {"hex": "76"}, False)
+
+
+def test_an_environment_of_je(tmp_path: Path) -> None:
+    """JE wrote it: each before-image is the value in the entry to which its key leads."""
+    env = shutil.copytree(GOLDEN, tmp_path / "env")
+    result = run("scan", env, "--db", BEFORE_IMAGES_DATABASE, "--decode", "before-images", "--json")
+    records = result.json()["records"]
+    assert len(records) == 40
+    with closing(LogAccess(DiskStorage(env), list_log_files(DiskStorage(env)).files)) as log:
+        for one in records:
+            replaced = log.read(parse_lsn(one["decoded_key"]["lsn"])).record()
+            assert isinstance(replaced, LN)
+            assert replaced.data is not None
+            assert one["decoded_data"]["value"] == {"hex": replaced.data.hex()}
+    values = {bytes.fromhex(one["decoded_data"]["value"]["hex"]).decode() for one in records}
+    assert values == {f"value {turn} of {number}" for turn in (0, 1) for number in range(20)}
