@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from array import array
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -31,6 +33,7 @@ DAMAGED: Final = "damaged-bytes"
 POINTER: Final = "wrong-pointer"
 BAD_RECORD: Final = "unreadable-record"
 CONTENT: Final = "unreadable-content"
+NO_UPDATE: Final = "index-without-update"
 ORDER: Final = "order"
 FOREIGN: Final = "foreign-update"
 NAME: Final = "file-name"
@@ -44,6 +47,7 @@ KINDS: Final = {
     POINTER: "a block pointer that does not lead to its record",
     BAD_RECORD: "a record that cannot be decoded",
     CONTENT: "an update whose attributes or modifications cannot be decoded",
+    NO_UPDATE: "an entry of the change number index whose update is not in the log of its replica",
     ORDER: "a record that is not newer than the one before it",
     FOREIGN: "an update of another replica",
     NAME: "a name of a log file that is not that of its first and last record",
@@ -127,6 +131,53 @@ class IndexReport:
     last: int | None
 
 
+def plain_dn(dn: str) -> str:
+    """A DN in the form in which two are compared."""
+    return dn.lower().replace(" ", "")
+
+
+class KnownUpdates:
+    """The CSNs in the log of one replica: 16 bytes for each, ascending.
+
+    Attributes:
+        is_whole: False if records could not be read, so that an absent CSN proves nothing.
+        is_torn: whether the log ends inside a record, so that an absent newer CSN proves nothing.
+    """
+
+    def __init__(self) -> None:
+        self._times = array("q")
+        self._sequences = array("q")
+        self.is_whole = True
+        self.is_torn = False
+
+    @property
+    def newest(self) -> tuple[int, int]:
+        """Time and counter of the last one; (-1, -1) without any."""
+        return (self._times[-1], self._sequences[-1]) if self._times else (-1, -1)
+
+    def add(self, csn: Csn) -> None:
+        """Add the next CSN; one that is not newer makes the list incomplete."""
+        if (csn.time_ms, csn.sequence) <= self.newest:
+            self.is_whole = False
+            return
+        self._times.append(csn.time_ms)
+        self._sequences.append(csn.sequence)
+
+    def may_have(self, csn: Csn) -> bool:
+        """Whether the log has the update, had it before it was purged, or cannot be read well enough to tell."""
+        if not self.is_whole or not self._times:
+            return True
+        wanted = (csn.time_ms, csn.sequence)
+        if wanted < (self._times[0], self._sequences[0]) or (self.is_torn and wanted > self.newest):
+            return True
+        at = bisect_left(self._times, csn.time_ms)
+        while at < len(self._times) and self._times[at] == csn.time_ms:
+            if self._sequences[at] == csn.sequence:
+                return True
+            at += 1
+        return False
+
+
 class ChangelogCheck:
     """The check of a changelog.
 
@@ -150,6 +201,9 @@ class ChangelogCheck:
         self._wanted = wanted
         self._server = server
         self.findings = ChangelogFindings()
+        self._updates: dict[tuple[str, int], KnownUpdates] = {}
+        # A running server appends to a replica's log first. So what the index has now is in logs that are read later.
+        self._index = index_files(storage)
         self._check_names()
 
     def _check_names(self) -> None:
@@ -199,10 +253,38 @@ class ChangelogCheck:
             return None
         log = _LogCheck(self._storage, self.findings, files, _number_of, is_numbered)
         log.run()
+        self._compare(files)
         return IndexReport(files=files, records=log.records, first=log.first, last=log.last)
+
+    def _compare(self, files: Sequence[LogFileName]) -> None:
+        """Look for the update of each index entry in the log of its replica.
+
+        The server purges the index first, and a log may lose its oldest files; such an entry is passed over by readers
+        of the external changelog. Any other entry without its update is one that they do not get, or at which they
+        fail.
+        """
+        if [file.path for file in files] != [file.path for file in self._index]:
+            # A running server has begun or deleted a file meanwhile.
+            return
+        newest = max((one.newest for one in self._updates.values()), default=(-1, -1))
+        for file in self._index:
+            for one in framed(read_log_file(self._storage, file)[: file.bytes], is_numbered).records:
+                try:
+                    change = decode_numbered(one.data)
+                except (FormatError, ValueError):
+                    continue
+                known = self._updates.get((plain_dn(change.dn), change.csn.server))
+                if known is None or known.may_have(change.csn):
+                    continue
+                fails = (change.csn.time_ms, change.csn.sequence) > newest
+                does = "fail there" if fails else "do not get it"
+                text = f"change {change.number}: no update {change.csn}; readers of the external changelog {does}"
+                self.findings.add(NO_UPDATE, file.path, text, at=one.at)
 
     def _replica(self, domain: DomainDirectory, replica: ReplicaDirectory) -> ReplicaReport:
         log = _LogCheck(self._storage, self.findings, replica.files, _csn_of, is_update, replica.server)
+        if domain.dn is not None and replica.server is not None:
+            log.known = self._updates[plain_dn(domain.dn), replica.server] = KnownUpdates()
         log.run()
         return ReplicaReport(
             domain=domain,
@@ -258,12 +340,16 @@ class _LogCheck:
         self.records = self.encrypted = 0
         self.first: Any = None
         self.last: Any = None
+        self.known: KnownUpdates | None = None
 
     def run(self) -> None:
         for file in self._files:
             data = read_log_file(self._storage, file)
             found = framed(data, self._decodes)
             self._structure(file, data, found)
+            if self.known is not None:
+                self.known.is_torn = found.tail is not None
+                self.known.is_whole &= not found.damaged and (found.tail is None or file.is_head)
             self._keys(file, found)
 
     def _structure(self, file: LogFileName, data: bytes, found: FramedFile) -> None:
@@ -312,10 +398,17 @@ class _LogCheck:
             except (FormatError, ValueError):
                 text = f"a record of {plural(len(one.data), 'byte')} cannot be decoded; readers fail there"
                 self._findings.add(BAD_RECORD, file.path, text, at=one.at)
-                continue
+                key = None
+                is_readable = False
+            else:
+                is_readable = True
             if key is None:
-                self.encrypted += 1
+                self.encrypted += is_readable
+                if self.known is not None:
+                    self.known.is_whole = False
                 continue
+            if self.known is not None:
+                self.known.add(key)
             if isinstance(key, Csn) and not has_readable_content(decode_update(one.data)):
                 text = f"{key}: attributes or modifications cannot be decoded; replicas cannot replay the update"
                 self._findings.add(CONTENT, file.path, text, at=one.at)
@@ -323,6 +416,8 @@ class _LogCheck:
                 self._findings.add(ORDER, file.path, f"{key} is not newer than {self.last} before it", at=one.at)
             if self._server is not None and key.server != self._server:
                 self._findings.add(FOREIGN, file.path, f"{key} is an update of server {key.server}", at=one.at)
+                if self.known is not None:
+                    self.known.is_whole = False
             first = key if first is None else first
             last = key
             self.first = key if self.first is None else self.first

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from engine.changelog.check import (
     GENERATION,
     KINDS,
     NAME,
+    NO_UPDATE,
     OFFLINE_FILE,
     ORDER,
     POINTER,
@@ -28,7 +29,15 @@ from engine.changelog.check import (
 from engine.changelog.directory import domain_directories, read_log_file
 from engine.changelog.updates import is_update
 from engine.contents.changelog_blocks import BLOCK, frame_records, framed
-from engine.contents.changelog_updates import DELETE, ENCRYPTED, ReplicaUpdate, decode_update, encode_update
+from engine.contents.changelog_updates import (
+    DELETE,
+    ENCRYPTED,
+    NumberedChange,
+    ReplicaUpdate,
+    decode_update,
+    encode_numbered,
+    encode_update,
+)
 from engine.contents.ldap_attributes import LdapAttribute, LdapModification, encode_attributes, encode_modifications
 from engine.errors import StorageError
 from engine.storage.disk import DiskStorage
@@ -44,6 +53,7 @@ from tests.support.environments.ldap_changelogs import (
 from tests.support.harness import REPOSITORY, assert_valid, run
 
 GOLDEN = REPOSITORY / "tests/golden/opendj-changelog"
+INDEX = "changenumberindex/head.log"
 HEAD_7 = "1.dom/7.server/head.log"
 HEAD_22 = "1.dom/22.server/head.log"
 FULL_22 = f"1.dom/22.server/{log_name(1, 9, 22)}"
@@ -129,6 +139,11 @@ def without_type(data: bytes) -> bytes:
     return flipped(data, 4, 99)
 
 
+def numbered(numbers: Sequence[int], server: int = 7) -> list[NumberedChange]:
+    """Entries of the change number index for updates of a replica."""
+    return [NumberedChange(1 + at, CHANGELOG_BASE, csn_of(number, server)) for at, number in enumerate(numbers)]
+
+
 def without_attributes() -> bytes:
     """The update can be decoded, its attributes cannot."""
     return encode_update(replace(decode_update(update_record(0, 7)), content=b"\x30\x05cn"))
@@ -145,7 +160,12 @@ DEFECTS: dict[str, tuple[Callable[[Path], object], str, str, bool]] = {
     "a pointer that is wrong": (replaced(HEAD_7, lambda data: flipped(data, BLOCK, 9)), POINTER, HEAD_7, False),
     "a type that is unknown": (replaced(HEAD_7, without_type), BAD_RECORD, HEAD_7, False),
     "attributes that are none": (
-        replaced(HEAD_7, lambda _: frame_records([without_attributes()])), CONTENT, HEAD_7, False,
+        replaced(HEAD_7, lambda _: frame_records([without_attributes(), *update_records(range(2, 20, 2), 7)])),
+        CONTENT, HEAD_7, False,
+    ),
+    "an index entry without its update": (
+        replaced(INDEX, lambda _: frame_records(map(encode_numbered, numbered([0, 1, 2, 4, 21])[3:]))),
+        NO_UPDATE, INDEX, False,
     ),
     "updates out of order": (replaced(HEAD_7, out_of_order), ORDER, HEAD_7, False),
     "an update of another replica": (
@@ -242,6 +262,28 @@ def test_encrypted_and_unreadable_updates(place: Path) -> None:
     assert [(one["op"], one["server"]) for one in changes.json()["records"]] == [
         ("add", 7), ("encrypted", 7), ("unreadable", 7), ("modify-dn", 7),
     ]  # fmt: skip
+
+
+def test_index_entries_without_their_updates(place: Path) -> None:
+    """What readers of the external changelog do: they pass over purged updates, miss lost ones, fail after the last."""
+
+    def texts(changes: list[NumberedChange]) -> list[str]:
+        (place / INDEX).write_bytes(frame_records(map(encode_numbered, changes)))
+        return [one["text"] for one in findings_of(place) if one["kind"] == NO_UPDATE]
+
+    # Replica 7 has the even numbers from 0 to 18, replica 22 the odd ones from 1 to 19.
+    assert texts(numbered([0, 2, 18])) == []
+    assert texts([NumberedChange(1, "o=removed", csn_of(1, 7)), NumberedChange(2, CHANGELOG_BASE, csn_of(1, 9))]) == []
+    assert texts([NumberedChange(1, CHANGELOG_BASE.upper(), csn_of(4, 7))]) == []
+    first, second = texts(numbered([3, 24]))
+    assert first == f"change 1: no update {csn_of(3, 7)}; readers of the external changelog do not get it"
+    assert second == f"change 2: no update {csn_of(24, 7)}; readers of the external changelog fail there"
+    # Updates before the first one are purged.
+    (place / HEAD_7).write_bytes(frame_records(update_records(range(10, 20, 2), 7)))
+    assert texts(numbered([0, 2, 8, 10])) == []
+    # A damaged log proves nothing.
+    (place / HEAD_7).write_bytes(flipped((place / HEAD_7).read_bytes(), 4, 99))
+    assert texts(numbered([11])) == []
 
 
 def test_changes_as_ldif(place: Path) -> None:

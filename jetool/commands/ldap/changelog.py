@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, NamedTuple
 
 import click
 
-from engine.changelog.check import KINDS, ChangelogCheck, ChangelogFindings, IndexReport, ReplicaReport
+from engine.changelog.check import KINDS, ChangelogCheck, ChangelogFindings, IndexReport, ReplicaReport, plain_dn
 from engine.changelog.directory import DomainDirectory, domain_directories, require_changelog
 from engine.errors import NotFoundError, plural
 from engine.fields import Bool, Choices, Int, Like, Row, SizeBytes, Text, Time, record
@@ -115,7 +115,8 @@ def ldap_changelog(run: Run, env: str, wanted: str | None, server: int | None) -
 
     It finds files that end inside a record, bytes that are no record, block pointers that lead elsewhere, records that
     cannot be decoded, CSNs out of order or of another replica, names of files that do not fit their records,
-    directories that domains.state does not have, and an unreadable offline.state. For the end of head.log it says what
+    directories that domains.state does not have, an unreadable offline.state, attributes that cannot be decoded, and
+    entries of the change number index without their update. For the end of head.log it says what
     the server will do when it starts: cut the file at the last whole record, cut it inside the record, or refuse it. A
     running server may be writing the last record; check a copy, or a second time. Nothing is created or changed.
     """
@@ -151,10 +152,10 @@ def wanted_domain(storage: Storage, wanted: str | None) -> Callable[[DomainDirec
     if wanted is None:
         return None
     bases = [domain.dn for domain in domain_directories(storage) if domain.dn is not None]
-    plain = _plain_dn(wanted)
-    if not any(_plain_dn(base) == plain for base in bases):
+    plain = plain_dn(wanted)
+    if not any(plain_dn(base) == plain for base in bases):
         raise NotFoundError(f"no base DN {wanted!r}", file=storage.root, found=", ".join(bases) or "none")
-    return lambda domain: domain.dn is not None and _plain_dn(domain.dn) == plain
+    return lambda domain: domain.dn is not None and plain_dn(domain.dn) == plain
 
 
 def require_server(storage: Storage, chosen: Callable[[DomainDirectory], bool] | None, server: int | None) -> None:
@@ -164,10 +165,6 @@ def require_server(storage: Storage, chosen: Callable[[DomainDirectory], bool] |
     if server is not None and server not in there:
         found = ", ".join(map(str, there)) or "none"
         raise NotFoundError(f"no replica with the server id {server}", file=storage.root, found=found)
-
-
-def _plain_dn(dn: str) -> str:
-    return dn.lower().replace(" ", "")
 
 
 def _replica(one: ReplicaReport) -> ReplicaRow:
