@@ -263,8 +263,9 @@ class ChangelogCheck:
         of the external changelog. Any other entry without its update is one that they do not get, or at which they
         fail.
         """
-        if [file.path for file in files] != [file.path for file in self._index]:
-            # A running server has begun or deleted a file meanwhile.
+        before, now = _replica_files(self._domains), _replica_files(domain_directories(self._storage))
+        if before != now or [file.path for file in files] != [file.path for file in self._index]:
+            # A running server has begun or deleted a file meanwhile, so what was read may lack a part.
             return
         newest = max((one.newest for one in self._updates.values()), default=(-1, -1))
         for file in self._index:
@@ -309,6 +310,10 @@ class ChangelogCheck:
         if found is not None and replica.server is not None and found.server != replica.server:
             self.findings.add(OFFLINE_FILE, path, f"the CSN {found} is of server {found.server}")
         return found
+
+
+def _replica_files(domains: Sequence[DomainDirectory]) -> list[str]:
+    return [file.path for domain in domains for replica in domain.replicas for file in replica.files]
 
 
 def _csn_of(data: bytes) -> Csn | None:
@@ -389,6 +394,10 @@ class _LogCheck:
         text = f"the last {size} are no whole record; {does}"
         self._findings.add(TORN, file.path, text, at=tail.at, stops=not server.opens)
 
+    def _misses_updates(self) -> None:
+        if self.known is not None:
+            self.known.is_whole = False
+
     def _keys(self, file: LogFileName, found: FramedFile) -> None:
         first = last = None
         for one in found.records:
@@ -398,14 +407,11 @@ class _LogCheck:
             except (FormatError, ValueError):
                 text = f"a record of {plural(len(one.data), 'byte')} cannot be decoded; readers fail there"
                 self._findings.add(BAD_RECORD, file.path, text, at=one.at)
-                key = None
-                is_readable = False
-            else:
-                is_readable = True
+                self._misses_updates()
+                continue
             if key is None:
-                self.encrypted += is_readable
-                if self.known is not None:
-                    self.known.is_whole = False
+                self.encrypted += 1
+                self._misses_updates()
                 continue
             if self.known is not None:
                 self.known.add(key)
@@ -416,8 +422,7 @@ class _LogCheck:
                 self._findings.add(ORDER, file.path, f"{key} is not newer than {self.last} before it", at=one.at)
             if self._server is not None and key.server != self._server:
                 self._findings.add(FOREIGN, file.path, f"{key} is an update of server {key.server}", at=one.at)
-                if self.known is not None:
-                    self.known.is_whole = False
+                self._misses_updates()
             first = key if first is None else first
             last = key
             self.first = key if self.first is None else self.first

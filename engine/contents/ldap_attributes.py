@@ -14,14 +14,13 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from engine.contents.base import Fields
-from engine.contents.opendj import ber_length, read_ber_length
+from engine.contents.opendj import ber_length, read_ber_length, require_description
 from engine.errors import FormatError
 
 _OCTETS: Final = 0x04
 _ENUMERATED: Final = 0x0A
 _SEQUENCE: Final = 0x30
 _SET: Final = 0x31
-_NOT_IN_NAMES: Final = frozenset(": <")
 # By their number in the protocol; LDIF has the same words.
 MODIFICATIONS: Final = ("add", "delete", "replace", "increment")
 
@@ -71,9 +70,7 @@ def _modification(data: bytes) -> LdapModification:
 def _attribute(data: bytes) -> LdapAttribute:
     fields = Fields(data)
     name = _part(fields, _OCTETS).decode("utf-8")
-    # Other characters could pass for lines of their own in LDIF.
-    if not name or not name.isprintable() or set(name) & _NOT_IN_NAMES:
-        raise FormatError("LDAP attribute", expected="a description", found=ascii(name[:40]))
+    require_description(name)
     values = tuple(_parts(_part(fields, _SET), _OCTETS))
     fields.finish()
     return LdapAttribute(name=name, values=values)

@@ -198,7 +198,18 @@ def _attributes(
                 raise FormatError("attribute of an LDAP entry", expected="a known token", found=token.hex())
         else:
             name = fields.until(0).decode("utf-8")
+        require_description(name)
         yield name, tuple(fields.raw(read_ber_length(fields)) for _ in range(_counted(fields, items)))
+
+
+def require_description(name: str) -> None:
+    """Check the description of an attribute, its name and options, from untrusted bytes.
+
+    Raises:
+        FormatError: it is empty, or has characters that could pass for other lines in LDIF.
+    """
+    if not name or not name.isprintable() or set(name) & _NOT_IN_DESCRIPTIONS:
+        raise FormatError("LDAP attribute", expected="a description", found=ascii(name[:40]))
 
 
 def _counted(fields: Fields, items: Allowance) -> int:
@@ -300,6 +311,7 @@ def ldif_line(name: str, value: bytes) -> str:
     return "\n ".join([line[:_LDIF_WIDTH], *(rest[at : at + width] for at in range(0, len(rest), width))])
 
 
+_NOT_IN_DESCRIPTIONS: Final = frozenset(": <")
 _UNSAFE: Final = frozenset((*range(0x20), 0x7F))
 _LDIF_WIDTH: Final = 76
 

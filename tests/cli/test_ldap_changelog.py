@@ -25,6 +25,7 @@ from engine.changelog.check import (
     POINTER,
     SERVER,
     TORN,
+    ChangelogCheck,
 )
 from engine.changelog.directory import domain_directories, read_log_file
 from engine.changelog.updates import is_update
@@ -284,6 +285,17 @@ def test_index_entries_without_their_updates(place: Path) -> None:
     # A damaged log proves nothing.
     (place / HEAD_7).write_bytes(flipped((place / HEAD_7).read_bytes(), 4, 99))
     assert texts(numbered([11])) == []
+
+
+def test_a_server_that_begins_a_file_meanwhile(place: Path) -> None:
+    """The head of a replica became a full file after the files were listed: nothing is said of the index."""
+    check = ChangelogCheck(DiskStorage(place))
+    head = place / HEAD_22
+    head.rename(place / "1.dom/22.server" / log_name(11, 19, 22))
+    head.write_bytes(frame_records([update_record(21, 22)]))
+    assert len(list(check.replicas())) == 2
+    assert check.index() is not None
+    assert [one for one in check.findings.listed if one.kind == NO_UPDATE] == []
 
 
 def test_changes_as_ldif(place: Path) -> None:

@@ -35,7 +35,7 @@ ALICE = LdapEntry(
     ("top", "person"),
     (("cn", (b"Alice", "Älice".encode())), ("userCertificate;binary", (b"\x00\xff",)), ("entryUUID", (b"5b6e",))),
 )
-NAMES = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=12)
+NAMES = st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_characters=":<"), min_size=1, max_size=12)
 ENTRIES = st.builds(
     LdapEntry,
     st.none() | st.text(max_size=40).filter(lambda text: text.isprintable()),
@@ -233,6 +233,13 @@ def test_any_text_and_bytes_are_names_or_refused(dn: str, key: bytes) -> None:
             assert dn_of("dc=com", key).endswith("dc=com")
         except (FormatError, ValueError):
             pass
+
+
+@pytest.mark.parametrize("name", ["", "a\n\ndn: cn=x", "a b", "a:", "a\u2028b"])
+def test_names_that_would_be_lines_of_their_own(name: str) -> None:
+    forged = ALICE._replace(attributes=((name, (b"v",)),))
+    with pytest.raises(FormatError, match="LDAP attribute"):
+        decode_entry(encode_entry(forged), NOTHING)
 
 
 def test_ldif() -> None:

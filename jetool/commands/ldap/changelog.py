@@ -113,12 +113,12 @@ def ldap_changelog(run: Run, env: str, wanted: str | None, server: int | None) -
     base DN, the server id, the generation id, the number of updates, the oldest and the newest CSN with its time, and
     the CSN at which the replica went offline; then first and last number of the change number index.
 
-    It finds files that end inside a record, bytes that are no record, block pointers that lead elsewhere, records that
-    cannot be decoded, CSNs out of order or of another replica, names of files that do not fit their records,
-    directories that domains.state does not have, an unreadable offline.state, attributes that cannot be decoded, and
-    entries of the change number index without their update. For the end of head.log it says what
-    the server will do when it starts: cut the file at the last whole record, cut it inside the record, or refuse it. A
-    running server may be writing the last record; check a copy, or a second time. Nothing is created or changed.
+    It finds files that end inside a record, bytes that are no record, block pointers that lead elsewhere, records
+    that cannot be decoded, CSNs out of order or of another replica, names of files that do not fit their records,
+    directories that domains.state does not have, an unreadable offline.state, attributes that cannot be decoded,
+    and entries of the change number index without their update. For the end of head.log it says what the server
+    will do when it starts: cut the file at the last whole record, cut it inside the record, or refuse it. A running
+    server may be writing the last record; check a copy, or a second time. Nothing is created or changed.
     """
     storage = DiskStorage(env)
     require(JE, storage, "ldap changelog")

@@ -71,7 +71,7 @@ class ChangeCount(NamedTuple):
             "jetool ldap changes /opendj/changelogDb --server 7 --limit 100 --format ndjson",
         ),
         (
-            "The changes of an hour as LDIF, to apply them to another server",
+            "The changes of an hour as change records of LDIF",
             "jetool ldap changes /opendj/changelogDb --since -1h --format ldif --output changes.ldif",
         ),
     ),
@@ -98,13 +98,13 @@ def ldap_changes(
 ) -> int:
     """Print the updates in a replication changelog that OpenDJ keeps in files, by base DN and CSN.
 
-    ENV is the directory changelogDb. Each update has its CSN, time, server id, kind, DN, entryUUID, and attributes or
-    modifications. Text names the attributes; the other formats have their values too, stored passwords included. As
-    LDIF each update is a change record (RFC 2849) with all attributes that the update has, those that only servers set
-    as well; updates of no entry, and those that cannot be decoded, become comments. Bytes that are no record are
-    skipped (jetool ldap changelog finds them). Encrypted updates, and those that cannot be decoded, are
-    printed too: they come after the update that precedes them in their file, and --since and --until do not leave them
-    out. Nothing is created or changed.
+    ENV is the directory changelogDb. Each update has its CSN, time, server id, kind, DN, entryUUID, and attributes
+    or modifications. Text names the attributes; the other formats have their values too, stored passwords included.
+    As LDIF each update is a change record (RFC 2849) with all attributes that the update has, also those that only
+    servers set, which a server refuses from its clients; updates of no entry, and those that cannot be decoded,
+    become comments. Bytes that are no record are skipped (jetool ldap changelog finds them). Encrypted updates, and
+    those that cannot be decoded, are printed too: they come after the update that precedes them in their file, and
+    --since and --until do not leave them out. Nothing is created or changed.
     """
     storage = DiskStorage(env)
     require(JE, storage, "ldap changes")
