@@ -9,15 +9,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import ceil, floor
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from engine.db.memory import default_cache_bytes, share_of_heap
 from engine.errors import NotFoundError, UsageError, plural
 from engine.format.versions import NEWEST_VERSION, WRITTEN_VERSION
 from engine.storage.base import Storage
 from engine.tree.comparators import SortKey
-from engine.vlsn.bucket import DEFAULT_LIMITS, BucketLimits
-from engine.vlsn.index import DEFAULT_CACHE_SIZE
+from engine.vlsn.limits import DEFAULT_CACHE_SIZE, DEFAULT_LIMITS, BucketLimits
 
 if TYPE_CHECKING:
     from engine.catalog.catalog import Catalog
@@ -245,8 +244,7 @@ def _shown(text: str) -> str:
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]} and {len(text) - _MOST_SHOWN} more"
 
 
-@dataclass(frozen=True, slots=True)
-class _Parameter:
+class _Parameter(NamedTuple):
     """One ``je.*`` parameter: field, kind (int, long, ms, bool, text) and range. A time above 0 is at least 1 ms.
 
     As in JE, an int and a time in ms are at most 2^31 - 1, and a long is at most 2^62.

@@ -12,7 +12,7 @@ the whole tree. Threads may share a handle.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final, overload
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from engine.arguments import BytesLike, bytes_of
 from engine.db.arguments import check_record
@@ -21,9 +21,7 @@ from engine.db.engine import Engine
 from engine.db.key_range import KeyBounds, RecordRange, key_range, single_key
 from engine.db.record_keys import comparable_key, key_and_data, key_bounds
 from engine.db.scan import LiveSlots, data_at, has_whole_slots, live_slots, lock_of, records_between
-from engine.db.sequence import Sequence, SequenceConfig
 from engine.db.transaction import Transaction, inner_of
-from engine.db.whole_tree import PreloadReport, TreeStats, preload, scan_disk_order, tree_stats
 from engine.db.write_operation import write_operation
 from engine.db.writes import Dependents, Handle, RecordWriter
 from engine.tree.database_state import DatabaseState
@@ -31,6 +29,10 @@ from engine.tree.keys import Key, UnknownOrderError
 from engine.tree.tree import find_by_walk, read_ln, share_before
 from engine.txn.payload import PutMode, user_payload
 from engine.txn.txn import LockMode, Txn
+
+if TYPE_CHECKING:
+    from engine.db.sequence import Sequence, SequenceConfig
+    from engine.db.whole_tree import PreloadReport, TreeStats
 
 # Number of records between two progress reports.
 _TOLD_RECORDS: Final = 1000
@@ -261,11 +263,15 @@ class Database:
         self, key: BytesLike, config: SequenceConfig | None = None, txn: Transaction | None = None
     ) -> Sequence:
         """A sequence whose state is the record of a key; see ``engine.db.sequence``."""
+        from engine.db.sequence import Sequence, SequenceConfig
+
         self._check()
         return Sequence(self._engine, self.state, bytes_of(key, "key"), config or SequenceConfig(), txn, self._check)
 
     def scan_disk_order(self, *, keys_only: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """All records at this moment, committed or not, in disk order; see ``engine.db.whole_tree``."""
+        from engine.db.whole_tree import scan_disk_order
+
         self._check()
         return scan_disk_order(self._engine, self.state, keys_only=keys_only)
 
@@ -273,11 +279,15 @@ class Database:
         self, *, records: bool = False, max_bytes: int | None = None, max_ms: int | None = None
     ) -> PreloadReport:
         """Load the tree, and with ``records`` the data of its records, into the cache, within the limits given."""
+        from engine.db.whole_tree import preload
+
         self._check()
         return preload(self._engine, self.state, records=records, max_bytes=max_bytes, max_ms=max_ms)
 
     def stats(self) -> TreeStats:
         """Count the nodes and slots of the tree by walking it."""
+        from engine.db.whole_tree import tree_stats
+
         self._check()
         return tree_stats(self._engine, self.state)
 

@@ -7,12 +7,12 @@ replication, the pipeline, checks and repairs. Such code takes an ``Engine`` and
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine.checkpoint.checkpointer import CheckpointReport
 from engine.db.config import EnvironmentConfig, read_properties
 from engine.db.daemons import Daemons
-from engine.db.startup import WriterLock, is_directory, lock_for_reading, lock_for_writing, open_parts
+from engine.db.startup import WriterLock, is_directory, lock_for_reading, lock_for_writing, open_for_reading
 from engine.db.txn_ends import TxnEnds
 from engine.errors import ClosedError, ReadOnlyError, RefusedError, UnsupportedError, plural
 from engine.events import Listener
@@ -28,7 +28,9 @@ from engine.tree.context import NodeIds
 from engine.tree.database_state import DatabaseState
 from engine.txn.manager import CommitGate
 from engine.txn.txn import Durability, Isolation, Txn, TxnState
-from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange
+
+if TYPE_CHECKING:
+    from engine.vlsn.vlsn_range import VLSNRange
 
 
 class EnvironmentStats(NamedTuple):
@@ -84,8 +86,15 @@ class Engine:
         self.stopped = False
         try:
             # Lock before the files are listed, so that no other process changes them.
-            self._lock = lock_for_reading(storage) if self.config.read_only else lock_for_writing(storage, self.config)
-            self.parts = open_parts(storage, self.config, listener)
+            if self.config.read_only:
+                self._lock = lock_for_reading(storage)
+                self.parts = open_for_reading(storage, self.config, listener)
+            else:
+                # A quarter of the engine, which readers do not load.
+                from engine.db.read_write.startup import open_for_writing
+
+                self._lock = lock_for_writing(storage, self.config)
+                self.parts = open_for_writing(storage, self.config, listener)
         except BaseException:
             if self._lock is not None:
                 self._lock.release()
@@ -173,7 +182,11 @@ class Engine:
     @property
     def stream_range(self) -> VLSNRange:
         """The range of VLSNs present; the empty range in an environment without an index."""
-        return self.vlsn_index.range if self.vlsn_index is not None else EMPTY_RANGE
+        if self.vlsn_index is not None:
+            return self.vlsn_index.range
+        from engine.vlsn.vlsn_range import EMPTY_RANGE
+
+        return EMPTY_RANGE
 
     def open_transactions(self) -> list[Txn]:
         """The transactions that are neither committed nor aborted."""

@@ -14,31 +14,34 @@ Example::
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from engine.arguments import BytesLike, bytes_of
 from engine.catalog.name_operations import DatabaseOptions
-from engine.checkpoint.checkpointer import CheckpointReport
-from engine.cleaner.cleaner import CleanerStats
 from engine.db.arguments import check_options, name_of
 from engine.db.config import EnvironmentConfig
 from engine.db.database import Database
 from engine.db.engine import Engine, EnvironmentStats
-from engine.db.extinction import DATABASE_NAME as EXTINCT_SCANS
-from engine.db.extinction import Extinctions
-from engine.db.secondary import SecondaryConfig, SecondaryDatabase
 from engine.db.transaction import Transaction, inner_of
 from engine.db.write_operation import write_operation
 from engine.db.writes import Dependents
 from engine.errors import ArgumentError, DatabaseNotFoundError, JetoolError, UsageError
 from engine.events import SILENT, Listener
-from engine.format.entry.internal_db import RecordExtinction
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import LearnedOrder, UnknownOrderError, comparator_name
 from engine.txn.txn import Durability, Isolation, TxnState
+
+if TYPE_CHECKING:
+    # Of operations that few programs call; readers do not load them.
+    from engine.checkpoint.checkpointer import CheckpointReport
+    from engine.cleaner.cleaner import CleanerStats
+    from engine.db.extinction import Extinctions
+    from engine.db.secondary import SecondaryConfig, SecondaryDatabase
+    from engine.format.entry.internal_db import RecordExtinction
 
 
 class Environment:
@@ -60,7 +63,10 @@ class Environment:
     """
 
     def __init__(
-        self, home: str | Path | Storage, config: EnvironmentConfig | None = None, listener: Listener = SILENT
+        self,
+        home: str | os.PathLike[str] | Storage,
+        config: EnvironmentConfig | None = None,
+        listener: Listener = SILENT,
     ) -> None:
         if home is None or isinstance(home, (bytes, bytearray)):
             raise ArgumentError(
@@ -68,7 +74,7 @@ class Environment:
                 expected="str, Path or a storage",
                 found="None" if home is None else type(home).__name__,
             )
-        storage: Storage = DiskStorage(home) if isinstance(home, (str, Path)) else home
+        storage: Storage = DiskStorage(home) if isinstance(home, (str, os.PathLike)) else home
         self.engine = Engine(storage, config or EnvironmentConfig(), listener)
         # The dependents by database id: all handles of a primary share them and maintain the same secondaries.
         self._dependents: dict[int, Dependents] = {}
@@ -192,6 +198,8 @@ class Environment:
             UsageError: the configuration makes no sense.
             UniqueConstraintError, ForeignConstraintError: the primary's records violate a constraint.
         """
+        from engine.db.secondary import SecondaryDatabase
+
         try:
             database = self.open_database(name, txn)
         except DatabaseNotFoundError:
@@ -288,6 +296,8 @@ class Environment:
             RefusedError: the environment belongs to a replication group, and this node is not its master.
             UnknownOrderError: the order of a database is not registered.
         """
+        from engine.format.entry.internal_db import RecordExtinction
+
         engine, extinctions = self.engine, self._extinctions()
         if not isinstance(label, str):
             raise ArgumentError("wrong type for the label", expected="str", found=type(label).__name__)
@@ -383,6 +393,8 @@ class Environment:
 
     def _prepare_extinction(self, name: str) -> None:
         """In a group, create the database of extinctions: a JE replica stops if it lacks that database."""
+        from engine.db.extinction import DATABASE_NAME as EXTINCT_SCANS
+
         engine = self.engine
         if not engine.replicated or engine.database(EXTINCT_SCANS) is not None or engine.database(name) is None:
             return

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.errors import FormatError
 from engine.format.entry.ln import LN
@@ -45,9 +45,11 @@ from engine.format.entry_types import (
 )
 from engine.format.lsn import NULL_LSN, offset_of
 from engine.format.vlsn import NULL_VLSN
-from engine.log.check import DamagedStretch, Evidence
 from engine.log.entry import Damage, LogEntry
 from engine.storage.base import ReadFile
+
+if TYPE_CHECKING:
+    from engine.log.check import DamagedStretch
 
 # A file at least this large, relative to the longest one, ended because the next entry did not fit.
 _FULL: Final = 0.99
@@ -67,7 +69,7 @@ def is_harmless(seen: DamagedStretch, end_file: int) -> bool:
     # Length 0 is a broken link between good entries, which no interrupted write leaves.
     if not in_tail or not damage.length or is_damaged_header(seen, end_file):
         return False
-    return seen.after == Evidence(0, 0, 0) and not was_durable(seen)
+    return not any(seen.after) and not was_durable(seen)
 
 
 def was_durable(seen: DamagedStretch) -> bool:

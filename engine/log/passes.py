@@ -26,7 +26,6 @@ from engine.format.lsn import NULL_LSN, file_of, format_lsn, offset_of
 from engine.format.versions import PACKED_NUMBERS
 from engine.format.vlsn import NULL_VLSN
 from engine.log.access import LogAccess
-from engine.log.check import check_file
 from engine.log.entry import Damage
 from engine.log.files import LogFile, log_file_name
 from engine.log.reader import FileReader
@@ -259,6 +258,9 @@ def verify(
             raise _lost_end(access, number, last_offset, named)
         if file.number == last_file:
             return
+        # Loaded only for a recovery of several files.
+        from engine.log.check import check_file
+
         # None of these files is the last, so bad bytes at the end are damage, not a torn tail.
         with FileReader(access.storage, file, is_last=False, version=access.version_of(file.number)) as reader:
             check = check_file(reader, with_sizes=False)

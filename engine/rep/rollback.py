@@ -28,7 +28,7 @@ from typing import Final, NamedTuple
 
 from engine.db.engine import Engine
 from engine.db.environment import Environment
-from engine.db.startup import bad_name
+from engine.db.read_write.startup import bad_name
 from engine.errors import DamageError, JetoolError, RefusedError
 from engine.events import SILENT, Listener
 from engine.format.entry.ln import LN

@@ -11,12 +11,15 @@ from __future__ import annotations
 import os
 import stat as stat_module
 from contextlib import suppress
-from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.errors import StorageError
 from engine.storage.base import WriteFile
 from engine.storage.disk import DiskStorage
+
+if TYPE_CHECKING:
+    # Loaded when a directory is made: most commands make none.
+    from pathlib import Path
 
 _LOG_FILES: Final = ("*.jdb", "data???/*.jdb", "log/*.dat")
 
@@ -38,6 +41,8 @@ def access_of(env: str) -> Access:
         mask = os.umask(0o077)
         os.umask(mask)
         return Access(0o777 & ~mask, 0o666 & ~mask, os.geteuid(), os.getegid())
+    from pathlib import Path
+
     directory = stat_module.S_IMODE(found.st_mode) & 0o777
     files = directory & 0o666
     for path in (path for pattern in _LOG_FILES for path in Path(env).glob(pattern)):
@@ -103,6 +108,8 @@ class DirectoryBeside(DiskStorage):
         """Open a file; a new file, and its directory, get their permissions before any data is written."""
         if not create or self.stat(path) is not None:
             return super().open_rw(path)
+        from pathlib import Path
+
         access = access_of(self._env)
         if self.stat() is None:
             make_directories(Path(self.root), access)

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import sys
 from array import array
-from typing import Final, NamedTuple
+from typing import Final
 
 from engine.errors import DamageError, plural
 from engine.format.entry.internal_db import VLSNBucketRecord
 from engine.format.lsn import NULL_LSN, file_of, format_lsn, make_lsn, offset_of
+from engine.vlsn.limits import BucketLimits
 
 _UNKNOWN: Final = 0
 # Offsets as unsigned 32-bit numbers.
@@ -26,23 +27,6 @@ _OFFSETS: Final = "I"
 # ``file_of`` and ``offset_of`` without the check for null LSNs, since this runs for every entry of a stream.
 _FILE_SHIFT: Final = 32
 _OFFSET_MASK: Final = 0xFFFFFFFF
-
-
-class BucketLimits(NamedTuple):
-    """The limits at which a bucket is full.
-
-    Attributes:
-        stride: an offset is stored for one VLSN in this number (``je.rep.vlsn.stride``).
-        max_mappings: number of offsets in a bucket (``je.rep.vlsn.mappings``).
-        max_distance: maximum distance in bytes from the last offset to a later VLSN (``je.rep.vlsn.distance``).
-    """
-
-    stride: int = 10
-    max_mappings: int = 1000
-    max_distance: int = 100_000
-
-
-DEFAULT_LIMITS: Final = BucketLimits()
 
 
 class VLSNBucket:

@@ -28,17 +28,16 @@ from engine.format.lsn import NULL_LSN
 from engine.format.vlsn import NULL_VLSN
 from engine.vlsn import database as db
 from engine.vlsn import truncate
-from engine.vlsn.bucket import DEFAULT_LIMITS, BucketLimits
 from engine.vlsn.database import IndexDatabase
 from engine.vlsn.entry_waiters import RECHECK_MS, EntryWaiters, LogItem, WaitTimeoutError
 from engine.vlsn.ghost import Bucket
+from engine.vlsn.limits import DEFAULT_CACHE_SIZE, DEFAULT_LIMITS, BucketLimits
 from engine.vlsn.recent_buckets import RecentBuckets
 from engine.vlsn.tracker import VLSNTracker
 from engine.vlsn.truncate import StoredChanges
 from engine.vlsn.verify import problems_of, problems_of_stored
 from engine.vlsn.vlsn_range import VLSNRange, next_vlsn
 
-DEFAULT_CACHE_SIZE: Final = 32
 _LOOKUPS: Final = 3
 
 

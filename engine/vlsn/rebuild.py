@@ -20,8 +20,8 @@ from engine.format.lsn import format_lsn
 from engine.format.tuples import long_key
 from engine.format.vlsn import NULL_VLSN
 from engine.vlsn import database as db
-from engine.vlsn.bucket import DEFAULT_LIMITS, BucketLimits
 from engine.vlsn.database import IndexDatabase
+from engine.vlsn.limits import DEFAULT_LIMITS, BucketLimits
 from engine.vlsn.memory_index import records_of
 from engine.vlsn.tracker import VLSNTracker
 from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange, next_vlsn

@@ -17,9 +17,9 @@ from __future__ import annotations
 from engine.errors import DamageError
 from engine.format.entry_types import MATCHPOINT
 from engine.format.vlsn import NULL_VLSN
-from engine.vlsn.bucket import DEFAULT_LIMITS, BucketLimits
 from engine.vlsn.database import IndexDatabase
-from engine.vlsn.index import DEFAULT_CACHE_SIZE, VLSNIndex
+from engine.vlsn.index import VLSNIndex
+from engine.vlsn.limits import DEFAULT_CACHE_SIZE, DEFAULT_LIMITS, BucketLimits
 from engine.vlsn.tracker import VLSNRecoveryTracker
 from engine.vlsn.vlsn_range import next_vlsn
 

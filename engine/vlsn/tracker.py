@@ -23,8 +23,9 @@ from engine.errors import DamageError, JetoolError
 from engine.format.entry.rollback import RollbackStart
 from engine.format.lsn import NULL_LSN, file_of, format_lsn
 from engine.format.vlsn import NULL_VLSN
-from engine.vlsn.bucket import DEFAULT_LIMITS, BucketLimits, one_mapping
+from engine.vlsn.bucket import one_mapping
 from engine.vlsn.ghost import Bucket, GhostBucket
+from engine.vlsn.limits import DEFAULT_LIMITS, BucketLimits
 from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange, next_vlsn
 
 

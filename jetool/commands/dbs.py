@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import click
 
@@ -12,12 +12,14 @@ from engine.errors import NotFoundError
 from engine.events import counted_in_parts
 from engine.fields import Bool, Int, Lsn, Text, record
 from engine.inspect.key_ranges import count_records
-from engine.rescue.points import Point
 from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.environments import READ_EXITS, as_of_option, open_to_read, reading_code
 from jetool.frame.options import Run
 from jetool.frame.record_output import TableEnd, completeness
+
+if TYPE_CHECKING:
+    from engine.rescue.points import Point
 
 
 @record("database")

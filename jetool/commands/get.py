@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from engine.db.database import Database
 from engine.errors import DamageError, NotFoundError
-from engine.rescue.points import Point
 from engine.tree.keys import UnknownOrderError
 from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment
@@ -15,6 +16,9 @@ from jetool.frame.defaults.only_database import chosen_database, database_option
 from jetool.frame.environments import READ_EXITS, as_of_option, open_to_read, reading_code
 from jetool.frame.options import Run
 from jetool.frame.record_output import PrintedRecord, TableEnd, completeness, printed
+
+if TYPE_CHECKING:
+    from engine.rescue.points import Point
 
 
 @command(

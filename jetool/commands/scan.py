@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from engine.errors import UsageError
-from engine.rescue.points import Point
 from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.decode_option import decode_option, decoding_for
@@ -13,6 +14,9 @@ from jetool.frame.defaults.only_database import chosen_database, database_option
 from jetool.frame.environments import READ_EXITS, as_of_option, open_to_read, reading_code, require_byte_order
 from jetool.frame.options import Run
 from jetool.frame.record_output import PrintedRecord, ScanSummary, end_of_range, note_prefix, print_range
+
+if TYPE_CHECKING:
+    from engine.rescue.points import Point
 
 
 def _check(_: Run, *, first: bytes | None, last: bytes | None, prefix: bytes | None, **__: object) -> None:

@@ -1,4 +1,4 @@
-"""Text for operators: aligned sections for documents, tables by ``tabulate``, columns or lines for streams.
+"""Text for operators: aligned sections for documents, tables, columns or lines for streams.
 
 On a terminal, lines fit its width, and nothing is left out. Values, a command's own lines and table headings are folded
 between words, then texts in tables. If that is not enough, columns with the same value in every row become a line below
@@ -21,6 +21,7 @@ from typing import Final
 from engine.fields import Row, Shape
 from jetool.output import shape
 from jetool.output.base import StreamLayout, TextLine
+from jetool.output.plain_table import is_plain, plain_table
 from jetool.output.shape import KINDS, TEXTS, Style, column_names, to_text
 
 # Widths of columns in streams, by kind; they are fixed, because rows are not held back to measure them.
@@ -145,8 +146,6 @@ def _table_text(rows: Sequence[Row], style: Style) -> str:
 def _tabulate(
     names: Sequence[str], kinds: Sequence[str], rows: Sequence[Row], style: Style, *, whole: bool = False
 ) -> str:
-    import tabulate
-
     cells = []
     for row in rows:
         by_name = {name: to_text(kind, value, style) for name, kind, value in row}
@@ -162,22 +161,33 @@ def _tabulate(
         if fitted is None:
             return _blocks(headings, cells, style.width)
         headings, cells, shown, same = fitted
-    align = ["right" if kinds[at] in KINDS and KINDS[kinds[at]].right else "left" for at in shown]
-    # Disable tabulate's number parsing, which would turn keys of digits into floats. tabulate makes columns at least
-    # two wider than headings; disable that to save space.
-    tabulate.MIN_PADDING = 2 if style.width is None else 0
+    right = [kinds[at] in KINDS and KINDS[kinds[at]].right for at in shown]
+    # Columns that are wider than their headings are legible in a pipe; on a terminal the space is needed.
+    padding = 2 if style.width is None else 0
+    made = plain_table if is_plain(headings, cells) else general_table
+    lines = made(headings, cells, right, padding)
+    if same:
+        lines.append(fold(same, style.width, 2))
+    return "\n".join(lines)
+
+
+def general_table(
+    headings: Sequence[str], cells: Sequence[Sequence[str]], right: Sequence[bool], padding: int
+) -> list[str]:
+    """The lines of any table, by tabulate. Arguments as of ``plain_table``."""
+    import tabulate
+
+    tabulate.MIN_PADDING = padding
     text = tabulate.tabulate(
         cells,
         headings,
         tablefmt="simple",
-        colalign=align,
+        colalign=["right" if one else "left" for one in right],
+        # Otherwise keys of digits become floats.
         disable_numparse=True,
         preserve_whitespace=True,
     )
-    lines = [line.rstrip() for line in text.splitlines()]
-    if same:
-        lines.append(fold(same, style.width, 2))
-    return "\n".join(lines)
+    return [line.rstrip() for line in text.split("\n")]
 
 
 def _fit(

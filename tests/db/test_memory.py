@@ -18,7 +18,7 @@ from tests.support.harness import run
 GIB = 1 << 30
 
 
-def machine(root: Path, available: int, **groups: str) -> Path:
+def machine(root: Path, available: int, **groups: str) -> str:
     """The files in which Linux says how much memory there is; names with ``__`` for a slash."""
     (root / "proc").mkdir(parents=True)
     (root / "proc" / "meminfo").write_text(
@@ -28,7 +28,7 @@ def machine(root: Path, available: int, **groups: str) -> Path:
         path = root / "sys/fs/cgroup" / name.replace("__", "/").replace("_dot_", ".")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    return root
+    return str(root)
 
 
 def test_what_is_free(tmp_path: Path) -> None:

@@ -14,15 +14,20 @@ from tests.support.modules import PACKAGES
 MOST = {
     ("--version",): 24,
     ("info", "--quick", "txn-crash"): 90,
-    ("info", "txn-crash"): 160,
+    ("info", "txn-crash"): 148,
     ("space", "txn-crash"): 205,
-    ("get", "txn-crash", "--db", "small", "00"): 215,
-    ("verify", "txn-crash"): 228,
-    ("vlsn", "range", "ha-rollback"): 224,
-    ("rollbacks", "ha-rollback"): 138,
+    ("get", "txn-crash", "--db", "small", "00"): 172,
+    ("verify", "txn-crash"): 200,
+    ("vlsn", "range", "ha-rollback"): 206,
+    ("rollbacks", "ha-rollback"): 140,
 }
 # Slow to import, and not for a command that prints a few lines.
 SELDOM = ("asyncio", "concurrent.futures", "importlib.metadata", "pyarrow", "pyspark", "rich", "ssl", "unittest")
+# What only an environment that is open for writing needs, or what few programs call.
+OF_WRITERS = (
+    "engine.cleaner.cleaner", "engine.db.extinction", "engine.db.read_write", "engine.db.secondary",
+    "engine.db.sequence", "engine.vlsn.index", "tabulate",
+)  # fmt: skip
 
 
 def imported(*words: str) -> set[str]:
@@ -39,3 +44,12 @@ def test_few_modules(words: tuple[str, ...], golden_dir: Path) -> None:
     found = imported(*typed)
     assert sum(name.partition(".")[0] in PACKAGES for name in found) <= MOST[words]
     assert not found.intersection(SELDOM) - ({"importlib.metadata"} if words[0] == "info" else set())
+
+
+@pytest.mark.parametrize("words", [("get", "0x8000000000000008"), ("scan",), ("scan", "--json"), ("dbs", "--count")], ids=" ".join)
+def test_readers_load_no_writer(words: tuple[str, ...], golden_dir: Path) -> None:
+    command, *others = words
+    options = () if command == "dbs" else ("--db", "small")
+    found = imported(command, str(golden_dir / "je-17" / "txn-crash"), *others, *options)
+    assert "engine.db.database" in found
+    assert not found.intersection((*SELDOM, *OF_WRITERS))

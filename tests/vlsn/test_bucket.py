@@ -14,8 +14,9 @@ from engine.format.entry.internal_db import (
     encode_vlsn_bucket,
 )
 from engine.format.lsn import NULL_LSN, make_lsn
-from engine.vlsn.bucket import BucketLimits, VLSNBucket
+from engine.vlsn.bucket import VLSNBucket
 from engine.vlsn.ghost import GhostBucket, bucket_of
+from engine.vlsn.limits import BucketLimits
 from tests.vlsn.memorydb import show
 
 

@@ -8,8 +8,8 @@ from engine.errors import DamageError, JetoolError, NotFoundError
 from engine.format.entry.internal_db import VLSNBucketRecord, encode_vlsn_bucket, encode_vlsn_range
 from engine.format.lsn import NULL_LSN, file_of, make_lsn
 from engine.format.tuples import long_key
-from engine.vlsn.bucket import BucketLimits
 from engine.vlsn.index import VLSNIndex
+from engine.vlsn.limits import BucketLimits
 from engine.vlsn.scanner import BackwardScanner, ForwardScanner
 from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange
 from tests.vlsn.memorydb import COMMIT, LN, MATCHPOINT, MemoryDatabase, lsn, show, show_all

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from engine.format.entry.rollback import RollbackStart
-from engine.vlsn.bucket import BucketLimits
 from engine.vlsn.index import VLSNIndex
+from engine.vlsn.limits import BucketLimits
 from engine.vlsn.recovery_merge import open_index
 from engine.vlsn.scanner import ForwardScanner
 from engine.vlsn.tracker import VLSNRecoveryTracker

@@ -7,8 +7,8 @@ import pytest
 from engine.errors import DamageError
 from engine.format.entry.rollback import RollbackStart
 from engine.format.lsn import NULL_LSN
-from engine.vlsn.bucket import BucketLimits
 from engine.vlsn.index import VLSNIndex
+from engine.vlsn.limits import BucketLimits
 from engine.vlsn.recovery_merge import open_index
 from engine.vlsn.tracker import VLSNRecoveryTracker
 from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange

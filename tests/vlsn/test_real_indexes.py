@@ -14,9 +14,9 @@ from engine.format.entry.ln_content import NameLN
 from engine.format.entry.node import KNOWN_DELETED, PENDING_DELETED, NodeRecord
 from engine.format.entry.rollback import RollbackStart
 from engine.format.lsn import NULL_LSN, format_lsn
-from engine.vlsn.bucket import BucketLimits
 from engine.vlsn.database import buckets_from
 from engine.vlsn.ghost import Bucket
+from engine.vlsn.limits import BucketLimits
 from engine.vlsn.recovery_merge import open_index
 from engine.vlsn.tracker import VLSNRecoveryTracker
 from tests.support.environments.indexes import index_lsns

@@ -10,7 +10,7 @@ from engine.errors import DamageError
 from engine.format.entry.internal_db import RANGE_KEY
 from engine.format.entry.rollback import RollbackStart
 from engine.format.tuples import long_key
-from engine.vlsn.bucket import BucketLimits
+from engine.vlsn.limits import BucketLimits
 from engine.vlsn.memory_index import MemoryIndex, records_of
 from engine.vlsn.rebuild import StreamCollector, first_of, replace_index
 from engine.vlsn.recovery_merge import open_index

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.vlsn.bucket import BucketLimits
 from engine.vlsn.index import VLSNIndex
+from engine.vlsn.limits import BucketLimits
 from engine.vlsn.recent_buckets import RecentBuckets
 from engine.vlsn.recovery_merge import open_index
 from tests.vlsn.memorydb import COMMIT, MemoryDatabase, lsn

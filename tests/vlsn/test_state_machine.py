@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from engine.format.entry.rollback import RollbackStart
 from engine.format.lsn import NULL_LSN, file_of, make_lsn
-from engine.vlsn.bucket import BucketLimits
 from engine.vlsn.index import VLSNIndex
+from engine.vlsn.limits import BucketLimits
 from engine.vlsn.recovery_merge import open_index
 from engine.vlsn.scanner import BackwardScanner, ForwardScanner
 from engine.vlsn.tracker import VLSNRecoveryTracker

@@ -6,7 +6,7 @@ import pytest
 
 from engine.errors import DamageError, JetoolError
 from engine.format.lsn import NULL_LSN
-from engine.vlsn.bucket import BucketLimits
+from engine.vlsn.limits import BucketLimits
 from engine.vlsn.tracker import VLSNTracker
 from engine.vlsn.vlsn_range import EMPTY_RANGE, VLSNRange, next_vlsn, prev_vlsn
 from tests.vlsn.memorydb import ABORT, COMMIT, LN, MATCHPOINT, lsn, show_all

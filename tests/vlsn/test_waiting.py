@@ -12,9 +12,9 @@ import pytest
 from engine.errors import JetoolError, NotFoundError, UsageError
 from engine.format.lsn import NULL_LSN, make_lsn
 from engine.format.vlsn import NULL_VLSN
-from engine.vlsn.bucket import BucketLimits
 from engine.vlsn.entry_waiters import RECHECK_MS, LogItem, LogItemCache, WaitTimeoutError
 from engine.vlsn.index import VLSNIndex
+from engine.vlsn.limits import BucketLimits
 from engine.vlsn.scanner import ForwardScanner
 from tests.support.lockers import PATIENCE, Call, until
 from tests.vlsn.memorydb import COMMIT, LN, MemoryDatabase

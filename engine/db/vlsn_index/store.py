@@ -25,8 +25,8 @@ from engine.tree.database_state import DatabaseState
 from engine.tree.tree import find_bin, next_bin, slot_data
 from engine.txn.payload import USER, Payload, PutMode
 from engine.txn.txn import Durability, Txn
-from engine.vlsn.bucket import BucketLimits
 from engine.vlsn.index import VLSNIndex
+from engine.vlsn.limits import BucketLimits
 from engine.vlsn.tracker import VLSNRecoveryTracker
 
 

@@ -12,7 +12,6 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Final
 
 from engine.errors import NotFoundError, RefusedError, StorageError, UnsupportedError, UsageError
@@ -43,11 +42,11 @@ def backups_of(env: str) -> str:
     return os.path.realpath(env) + _ENDING
 
 
-def stamped_beside(env: str, ending: str) -> Path:
+def stamped_beside(env: str, ending: str) -> str:
     """A directory beside an environment for the files of one run: ``ENV<ending>/20261121T103000.123Z``."""
     now_ms = time.time_ns() // 1_000_000
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_ms // 1000))
-    return Path(os.path.realpath(env) + ending) / f"{stamp}.{now_ms % 1000:03d}Z"
+    return os.path.join(os.path.realpath(env) + ending, f"{stamp}.{now_ms % 1000:03d}Z")
 
 
 @contextmanager

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import click
 
 from engine.errors import UsageError, plural
 from engine.fields import Bool, Choices, Int, Like, Lsn, Text, Vlsn, record
 from engine.inspect.stream_diff import StreamDiff, diff_streams, lsn_of
-from engine.rescue.points import Point
 from engine.vlsn.compare import IDENTICAL, IN_STEP, Comparison, compare
 from jetool.commands.diff.records import at_point, print_node_diff, print_record_diff, whole
 from jetool.commands.diff.rows import RecordComparison
@@ -31,6 +30,9 @@ from jetool.frame.node_stream import StreamNode, require_one_group
 from jetool.frame.options import Run
 from jetool.frame.param_types.places import Address
 from jetool.output.verdicts import VerdictFields
+
+if TYPE_CHECKING:
+    from engine.rescue.points import Point
 
 DIFFERING: Final = "differing"
 _TIMEOUT_S: Final = 10.0

@@ -7,7 +7,7 @@ stay set in the view.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from engine.db.environment import Environment
 from engine.errors import DamageError, NotFoundError
@@ -18,7 +18,6 @@ from engine.inspect.record_diff import diff_records
 from engine.log.files import list_log_files
 from engine.rep.client.connection import Address as NodeAddress
 from engine.rep.peers import address_text
-from engine.rescue.points import Point
 from engine.storage.base import Storage
 from engine.storage.disk import DiskStorage
 from engine.storage.overlay import OverlayStorage
@@ -30,6 +29,9 @@ from jetool.frame.environments import config_of, open_to_read, with_orders
 from jetool.frame.networks import network_of
 from jetool.frame.options import Run
 from jetool.frame.param_types.places import Address
+
+if TYPE_CHECKING:
+    from engine.rescue.points import Point
 
 
 class ComparedEnvironment(NamedTuple):

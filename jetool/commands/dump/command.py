@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from engine.errors import UsageError
-from engine.rescue.points import Point
 from jetool.commands.dump.directory import DumpedFile, DumpedFiles, dump_directory, refuse_beside_all
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
@@ -14,6 +15,9 @@ from jetool.frame.defaults.only_database import chosen_database, database_option
 from jetool.frame.environments import READ_EXITS, as_of_option, open_to_read, reading_code
 from jetool.frame.options import Run
 from jetool.frame.record_output import DumpEnd, PrintedRecord, print_dump
+
+if TYPE_CHECKING:
+    from engine.rescue.points import Point
 
 
 def _check(

@@ -284,4 +284,4 @@ def rejects_directory(request: LoadRequest) -> Path:
     """Where rejected records go."""
     if request.rejects is not None:
         return Path(request.rejects)
-    return stamped_beside(request.env, ".jetool-rejects")
+    return Path(stamped_beside(request.env, ".jetool-rejects"))
