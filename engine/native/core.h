@@ -33,6 +33,10 @@ extern PyTypeObject file_map_type;
 
 /* Address of bytes in a FileMap; NULL unless all of their chunks were read before. Changes nothing. */
 const char *place_in_map(PyObject *map, size_t offset, size_t length);
+/* The descriptor of the file of a map; -1 once the map, and so perhaps the file, is closed. */
+int handle_of_map(PyObject *map);
+/* Bytes were read without the map: from now on their chunks are read through it, if there is room for them. */
+void note_read(PyObject *map, size_t offset, size_t length);
 /* Copy out of a map; 0 if a page of it is not available. The map must not be read in any other way. */
 int copied_from_map(char *to, const char *from, size_t length);
 

@@ -222,7 +222,7 @@ class FileMap:
     do the first reads of the other 152 chunks; every later one in 0x0 to 0xffff is a copy.
 
     Arguments:
-        handle: a file descriptor, which may be closed afterwards.
+        handle: a file descriptor, which must stay open until ``close``: ``values_at`` reads by it.
 
     Raises:
         OSError: the system cannot map the file.
@@ -266,7 +266,10 @@ def value_at(files: dict[int, tuple[FileMap, int]], lsn: int, size: int, db_id: 
 def values_at(
     files: dict[int, tuple[FileMap, int]], lsns: list[int], sizes: list[int], chosen: list[int], db_id: int, /
 ) -> list[bytes | None]:
-    """Like ``value_at``, for chosen slots of a node; the memory of all of them is prefetched at once.
+    """Like ``value_at``, for chosen slots of a node.
+
+    The memory of entries that are in maps is prefetched at once. All others are read from their files in log order,
+    neighbours by one call, without the interpreter's lock.
 
     Arguments:
         lsns, sizes: of all slots.

@@ -20,8 +20,9 @@
 
 /* The size that Linux maps around a requested page in one page fault. */
 #define CHUNK_BITS 16
-/* Refusals at the limit before all pages are released, for each chunk of the limit. */
-#define PATIENCE 4
+/* Refusals at the limit before all pages are released, for each chunk of the limit. To map a chunk costs some three
+ * reads without a map, so a scan of a log far beyond the limit must not do it for chunks that it meets once. */
+#define PATIENCE 64
 
 typedef struct FileMap {
     PyObject_HEAD
@@ -29,6 +30,7 @@ typedef struct FileMap {
     size_t size;
     unsigned char *seen; /* one byte for each chunk */
     size_t chunks;
+    int handle; /* of the file; -1 after close() */
     struct FileMap *previous, *next;
 } FileMap;
 
@@ -130,6 +132,23 @@ const char *place_in_map(PyObject *object, size_t offset, size_t length)
     return map->base + offset;
 }
 
+/* See core.h. */
+int handle_of_map(PyObject *object)
+{
+    return ((FileMap *)object)->handle;
+}
+
+/* See core.h. */
+void note_read(PyObject *object, size_t offset, size_t length)
+{
+    FileMap *map = (FileMap *)object;
+    if (length && is_within(map, offset, length)) {
+        for (size_t chunk = offset >> CHUNK_BITS; chunk <= (offset + length - 1) >> CHUNK_BITS; chunk++) {
+            was_seen(map, chunk);
+        }
+    }
+}
+
 static PyObject *FileMap_read(FileMap *map, PyObject *const *args, Py_ssize_t count)
 {
     if (count != 2) {
@@ -162,6 +181,7 @@ static PyObject *FileMap_read(FileMap *map, PyObject *const *args, Py_ssize_t co
 
 static PyObject *FileMap_close(FileMap *map, PyObject *Py_UNUSED(ignored))
 {
+    map->handle = -1;
     if (map->base) {
         for (size_t chunk = 0; chunk < map->chunks; chunk++) {
             seen_chunks -= map->seen[chunk];
@@ -199,7 +219,11 @@ static PyObject *FileMap_new(PyTypeObject *type, PyObject *args, PyObject *names
         return PyErr_SetFromErrno(PyExc_OSError);
     }
     FileMap *map = (FileMap *)type->tp_alloc(type, 0);
-    if (!map || file.st_size <= 0) {
+    if (!map) {
+        return NULL;
+    }
+    map->handle = -1;
+    if (file.st_size <= 0) {
         /* An empty file cannot be mapped; all reads of it are refused. */
         return (PyObject *)map;
     }
@@ -219,6 +243,7 @@ static PyObject *FileMap_new(PyTypeObject *type, PyObject *args, PyObject *names
         return NULL;
     }
     map->base = base;
+    map->handle = handle;
     map->next = first_map;
     if (first_map) {
         first_map->previous = map;

@@ -1,4 +1,4 @@
-/* Users' records: their data straight from maps of log files, and whether queued slots refer to them; described in
+/* Users' records: their data straight from log files and maps of them, and whether queued slots refer to them; described in
  * core.pyi.
  *
  * An entry in a map is copied to the stack before it is examined, since the file may change while it is read. The same
@@ -7,11 +7,16 @@
  */
 #include "packed.h"
 #include "queues.h"
+#include <stdlib.h>
+#include <unistd.h>
 
 /* Longer entries would not get faster. */
 #define LONGEST 4096
 /* Bytes in one cache line. */
 #define LINE 64
+/* Entries with a smaller gap between them are read together, up to the size of the buffer. */
+#define MOST_GAP 4096
+#define BUFFER (256 << 10)
 
 static unsigned char is_common[256], is_transactional[256], is_put[256];
 static long header_bytes, header_with_vlsn_bytes, type_at, flags_at, size_at, checksum_bytes;
@@ -94,28 +99,43 @@ static PyObject *data_at(const char *place, size_t size, long version, int64_t d
     Py_RETURN_NONE;
 }
 
-/* The position of the entry of an LSN in the map of its file, and its log version; NULL if its file is not mapped. */
-static const char *place_of(PyObject *files, PyObject *lsn, PyObject *size, long *version)
+/* An entry that is asked for. */
+typedef struct {
+    PyObject *map; /* of its file; NULL if the twin has to read it */
+    const char *place; /* in the map; NULL if the file has to be read */
+    size_t offset, size;
+    long version;
+    Py_ssize_t index; /* in the result */
+} Wanted;
+
+/* Where the entry of an LSN is. 0 if the twin has to read it, perhaps with an error set. */
+static int find_entry(PyObject *files, PyObject *lsn, PyObject *size, Wanted *entry)
 {
+    entry->map = NULL;
+    entry->place = NULL;
     if (!PyLong_Check(lsn) || !PyLong_Check(size)) {
-        return NULL;
+        return 0;
     }
     int64_t where = PyLong_AsLongLong(lsn), bytes = PyLong_AsLongLong(size);
     if (PyErr_Occurred() || where < 0 || bytes < header_with_vlsn_bytes || bytes > LONGEST) {
-        return NULL;
+        return 0;
     }
     PyObject *number = PyLong_FromLongLong(where >> 32);
     PyObject *file = number ? PyDict_GetItemWithError(files, number) : NULL;
     Py_XDECREF(number);
     if (!file || !PyTuple_CheckExact(file) || PyTuple_GET_SIZE(file) != 2
         || !Py_IS_TYPE(PyTuple_GET_ITEM(file, 0), &file_map_type)) {
-        return NULL;
+        return 0;
     }
-    *version = PyLong_AsLong(PyTuple_GET_ITEM(file, 1));
-    if (*version < flags_first || *version >= key_first) {
-        return NULL;
+    entry->version = PyLong_AsLong(PyTuple_GET_ITEM(file, 1));
+    if (entry->version < flags_first || entry->version >= key_first) {
+        return 0;
     }
-    return place_in_map(PyTuple_GET_ITEM(file, 0), (size_t)(where & 0xFFFFFFFF), (size_t)bytes);
+    entry->map = PyTuple_GET_ITEM(file, 0);
+    entry->offset = (size_t)(where & 0xFFFFFFFF);
+    entry->size = (size_t)bytes;
+    entry->place = place_in_map(entry->map, entry->offset, entry->size);
+    return 1;
 }
 
 static int is_dict_and_lists(PyObject *files, PyObject *lsns, PyObject *sizes, PyObject *chosen)
@@ -133,13 +153,98 @@ PyObject *value_at(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_
         PyErr_SetString(PyExc_TypeError, "value_at takes files, an LSN, a size and a database id");
         return NULL;
     }
-    long version;
+    Wanted entry;
     int64_t db_id = PyLong_AsLongLong(args[3]);
-    const char *place = PyErr_Occurred() ? NULL : place_of(args[0], args[1], args[2], &version);
-    if (!place) {
+    if (PyErr_Occurred() || !find_entry(args[0], args[1], args[2], &entry) || !entry.place) {
         return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     }
-    return data_at(place, (size_t)PyLong_AsSsize_t(args[2]), version, db_id);
+    return data_at(entry.place, entry.size, entry.version, db_id);
+}
+
+static int by_place(const void *one, const void *other)
+{
+    const Wanted *left = one, *right = other;
+    if (left->map != right->map) {
+        return (uintptr_t)left->map < (uintptr_t)right->map ? -1 : 1;
+    }
+    return left->offset < right->offset ? -1 : left->offset > right->offset;
+}
+
+/* The number of entries, from the first one on, that one read of a file brings, and the length of that read. */
+static Py_ssize_t neighbours(const Wanted *entries, Py_ssize_t count, size_t *length)
+{
+    Py_ssize_t taken = 1;
+    size_t start = entries->offset, end = start + entries->size;
+    while (taken < count && entries[taken].map == entries->map) {
+        size_t next = entries[taken].offset + entries[taken].size;
+        if ((entries[taken].offset > end && entries[taken].offset - end > MOST_GAP) || next - start > BUFFER) {
+            break;
+        }
+        end = next > end ? next : end;
+        taken++;
+    }
+    *length = end - start;
+    return taken;
+}
+
+/* Read entries of one file that are close together, and put their data into the result; 0 with an error set. */
+static int read_together(const Wanted *entries, Py_ssize_t count, size_t length, int64_t db_id, char *buffer,
+                         PyObject *found)
+{
+    int handle = handle_of_map(entries->map);
+    ssize_t got = -1;
+    if (handle >= 0) {
+        Py_BEGIN_ALLOW_THREADS
+        got = pread(handle, buffer, length, (off_t)entries->offset);
+        Py_END_ALLOW_THREADS
+    }
+    /* Another thread may have closed the file meanwhile, and its descriptor may be that of another file now. */
+    if (got < 0 || handle_of_map(entries->map) != handle) {
+        return 1;
+    }
+    note_read(entries->map, entries->offset, (size_t)got);
+    for (Py_ssize_t at = 0; at < count; at++) {
+        size_t from = entries[at].offset - entries->offset, bytes = 0;
+        if (from > (size_t)got || entries[at].size > (size_t)got - from) {
+            continue;
+        }
+        const unsigned char *entry = (const unsigned char *)buffer + from;
+        const unsigned char *data = data_of(entry, entries[at].size, entries[at].version, db_id, &bytes);
+        if (data) {
+            PyObject *value = PyBytes_FromStringAndSize((const char *)data, (Py_ssize_t)bytes);
+            if (!value || PyList_SetItem(found, entries[at].index, value) < 0) {
+                return 0;
+            }
+        }
+    }
+    return 1;
+}
+
+/* Read the entries that no map has, in the order of the log, and put their data into the result; 0 with an error set.
+ * The maps are held meanwhile: other threads run while a file is read. */
+static int read_rest(Wanted *entries, Py_ssize_t count, int64_t db_id, PyObject *found)
+{
+    char *buffer = PyMem_Malloc(BUFFER);
+    if (!buffer) {
+        PyErr_NoMemory();
+        return 0;
+    }
+    qsort(entries, (size_t)count, sizeof *entries, by_place);
+    for (Py_ssize_t at = 0; at < count; at++) {
+        Py_INCREF(entries[at].map);
+    }
+    int is_good = 1;
+    for (Py_ssize_t at = 0; is_good && at < count;) {
+        size_t length;
+        Py_ssize_t taken = neighbours(entries + at, count - at, &length);
+        is_good = read_together(entries + at, taken, length, db_id, buffer, found);
+        at += taken;
+    }
+    for (Py_ssize_t at = 0; at < count; at++) {
+        Py_DECREF(entries[at].map);
+    }
+    PyMem_Free(buffer);
+    return is_good;
 }
 
 PyObject *values_at(PyObject *Py_UNUSED(module), PyObject *args)
@@ -154,18 +259,15 @@ PyObject *values_at(PyObject *Py_UNUSED(module), PyObject *args)
         return NULL;
     }
     Py_ssize_t count = PyList_GET_SIZE(chosen);
-    /* No Python code runs from here on, so no map is closed while positions in it are in use. */
     PyObject *found = PyList_New(count);
-    struct Entry {
-        const char *place;
-        size_t size;
-        long version;
-    } *entries = PyMem_Calloc((size_t)count + 1, sizeof *entries);
+    Wanted *entries = PyMem_Calloc((size_t)count + 1, sizeof *entries);
     int is_good = found && entries;
     if (found && !entries) {
         PyErr_NoMemory();
     }
+    /* No Python code runs in the next two loops, so no map is closed while positions in it are in use. */
     for (Py_ssize_t at = 0; is_good && at < count; at++) {
+        PyList_SET_ITEM(found, at, Py_NewRef(Py_None));
         Py_ssize_t slot = PyLong_AsSsize_t(PyList_GET_ITEM(chosen, at));
         if (slot < 0 || slot >= PyList_GET_SIZE(lsns)) {
             if (!PyErr_Occurred()) {
@@ -174,22 +276,27 @@ PyObject *values_at(PyObject *Py_UNUSED(module), PyObject *args)
             is_good = 0;
             break;
         }
-        struct Entry *entry = &entries[at];
-        entry->place = place_of(files, PyList_GET_ITEM(lsns, slot), PyList_GET_ITEM(sizes, slot), &entry->version);
+        Wanted *entry = &entries[at];
+        find_entry(files, PyList_GET_ITEM(lsns, slot), PyList_GET_ITEM(sizes, slot), entry);
+        entry->index = at;
         is_good = !PyErr_Occurred();
-        if (entry->place) {
-            entry->size = (size_t)PyLong_AsSsize_t(PyList_GET_ITEM(sizes, slot));
-            /* Records of one node are spread over the log: prefetch their memory. */
-            for (size_t line = 0; line < entry->size && line < 4 * LINE; line += LINE) {
-                __builtin_prefetch(entry->place + line);
-            }
+        /* Records of one node are spread over the log: prefetch their memory. */
+        for (size_t line = 0; entry->place && line < entry->size && line < 4 * LINE; line += LINE) {
+            __builtin_prefetch(entry->place + line);
         }
     }
+    Py_ssize_t rest = 0;
     for (Py_ssize_t at = 0; is_good && at < count; at++) {
-        struct Entry *entry = &entries[at];
-        PyObject *data = entry->place ? data_at(entry->place, entry->size, entry->version, db_id) : Py_NewRef(Py_None);
-        is_good = data != NULL;
-        PyList_SET_ITEM(found, at, data);
+        Wanted *entry = &entries[at];
+        if (entry->place) {
+            PyObject *data = data_at(entry->place, entry->size, entry->version, db_id);
+            is_good = data && PyList_SetItem(found, at, data) == 0;
+        } else if (entry->map) {
+            entries[rest++] = *entry;
+        }
+    }
+    if (is_good && rest) {
+        is_good = read_rest(entries, rest, db_id, found);
     }
     PyMem_Free(entries);
     if (!is_good) {

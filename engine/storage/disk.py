@@ -240,7 +240,7 @@ class _DiskFile:
 
     def truncate(self, length: int) -> None:
         # A map would show zeros in the page of the new end if the file grew again.
-        self._map = None
+        self._unmap()
         try:
             os.ftruncate(self._handle, length)
         except OSError as error:
@@ -256,11 +256,18 @@ class _DiskFile:
         """Map the file, unless the current map already extends to ``end``."""
         if extension is not None and extension.most_bytes() and (self._map is None or self._map.size < end):
             # If the system cannot map the file (out of address space, a special file), reads continue without a map.
+            self._unmap()
             with contextlib.suppress(OSError):
                 self._map = extension.FileMap(self._handle)
 
+    def _unmap(self) -> None:
+        """Close the map, which others may have, too: it reads by this file's descriptor."""
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+
     def close(self) -> None:
-        self._map = None
+        self._unmap()
         if self._handle >= 0:
             os.close(self._handle)
             # A second close must not close a descriptor that was reused in between.

@@ -46,7 +46,9 @@ def test_few_modules(words: tuple[str, ...], golden_dir: Path) -> None:
     assert not found.intersection(SELDOM) - ({"importlib.metadata"} if words[0] == "info" else set())
 
 
-@pytest.mark.parametrize("words", [("get", "0x8000000000000008"), ("scan",), ("scan", "--json"), ("dbs", "--count")], ids=" ".join)
+@pytest.mark.parametrize(
+    "words", [("get", "0x8000000000000008"), ("scan",), ("scan", "--json"), ("dbs", "--count")], ids=" ".join
+)
 def test_readers_load_no_writer(words: tuple[str, ...], golden_dir: Path) -> None:
     command, *others = words
     options = () if command == "dbs" else ("--db", "small")

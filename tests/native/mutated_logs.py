@@ -148,21 +148,27 @@ def nodes_of(data: bytes, version: int) -> Iterator[tuple[Any, Any]]:
 
 
 def values_of(data: bytes, version: int) -> Iterator[tuple[Any, Any]]:
-    """Data of each LN of a database, from a map of the file and by the twin."""
+    """Data of each LN of a database, from a map of the file, from the file, and by the twin."""
+    places = [
+        (pos, end - pos)
+        for type_number, pos, _, end in entries(data, version)
+        if type_number in COMMON_LNS and end - pos <= _LONGEST
+    ]
     with tempfile.TemporaryFile() as file:
         file.write(data)
         file.flush()
-        made = core.FileMap(file.fileno())
-    for at in range(0, len(data), 64 << 10):
-        made.read(at, 1)
-    for type_number, pos, _, end in entries(data, version):
-        if type_number in COMMON_LNS and end - pos <= _LONGEST:
-            for db_id in (1, 3):
-                yield (
-                    core.value_at({0: (made, version)}, pos, end - pos, db_id),
-                    lambda entry=data[pos:end], db_id=db_id: value_by_twin(entry, version, db_id),
-                )
-    made.close()
+        made, unread = core.FileMap(file.fileno()), core.FileMap(file.fileno())
+        for at in range(0, len(data), 64 << 10):
+            made.read(at, 1)
+        for db_id in (1, 3):
+            expected = [value_by_twin(data[pos : pos + size], version, db_id) for pos, size in places]
+            lsns, sizes = [pos for pos, _ in places], [size for _, size in places]
+            for at, (pos, size) in enumerate(places):
+                yield core.value_at({0: (made, version)}, pos, size, db_id), lambda at=at, all=expected: all[at]
+            found = core.values_at({0: (unread, version)}, lsns, sizes, list(range(len(places))), db_id)
+            yield found, lambda all=expected: all
+        made.close()
+        unread.close()
 
 
 def queues_of(data: bytes, version: int) -> Iterator[tuple[Any, Any]]:

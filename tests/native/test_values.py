@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import TYPE_CHECKING
 from zlib import adler32
 
@@ -27,6 +28,10 @@ else:
     core = native_core()
 
 
+# Of the maps that a test makes: they read by them.
+open_handles: list[int] = []
+
+
 @pytest.fixture(autouse=True)
 def bound() -> Iterator[None]:
     """What an environment allows when it is open."""
@@ -34,16 +39,18 @@ def bound() -> Iterator[None]:
     core.keep_at_most(64 << 20)
     yield
     core.keep_at_most(before)
+    while open_handles:
+        os.close(open_handles.pop())
 
 
-def map_with(directory: Path, content: bytes) -> core.FileMap:
-    """A map of a file, of which each chunk was read once."""
+def map_with(directory: Path, content: bytes, *, seen: bool = True) -> core.FileMap:
+    """A map of a file, of which each chunk was read once, or none."""
     path = directory / "00000005.jdb"
     path.write_bytes(content)
     handle = os.open(path, os.O_RDONLY)
     made = core.FileMap(handle)
-    os.close(handle)
-    for chunk in range(0, len(content), 64 << 10):
+    open_handles.append(handle)
+    for chunk in range(0, len(content) if seen else 0, 64 << 10):
         made.read(chunk, 1)
     return made
 
@@ -119,6 +126,53 @@ def test_entries_of_a_node(tmp_path: Path) -> None:
     assert core.values_at(files, lsns, sizes, [0], 3) == [None]
 
 
+@settings(deadline=None)
+@given(
+    gaps=st.lists(st.sampled_from((0, 0, 1, 100, 4096, 4097, 70_000, 300_000)), min_size=1, max_size=40),
+    lengths=st.lists(st.sampled_from((0, 5, 300, 4000, 5000)), min_size=40, max_size=40),
+    order=st.randoms(use_true_random=False),
+    bad=st.sets(st.integers(0, 39), max_size=4),
+    seen=st.booleans(),
+    most=st.sampled_from((0, 64 << 10, 64 << 20)),
+)
+def test_entries_that_no_map_has_are_read_from_the_file(
+    tmp_path_factory: pytest.TempPathFactory, gaps: list[int], lengths: list[int], order: Random, bad: set[int],
+    seen: bool, most: int,
+) -> None:  # fmt: skip
+    """Neighbours, distant ones, damaged ones, at the limit of the maps and below it: always what the twin reads."""
+    core.keep_at_most(most)
+    content, lsns, sizes = b"", [], []
+    for number, gap in enumerate(gaps):
+        data = b"%02d" % number + bytes(lengths[number])
+        entry = bytearray(sealed(36, 0, 0, encode_user_fields(0, 0, 3, (-1, None, -1), b"", data, b"k")))
+        entry[20] ^= number in bad
+        content += bytes(gap)
+        lsns.append(5 << 32 | len(content))
+        sizes.append(len(entry))
+        content += entry
+    made = map_with(tmp_path_factory.mktemp("log"), content, seen=seen)
+    chosen = list(range(len(lsns)))
+    order.shuffle(chosen)
+    places = [(lsns[at] & 0xFFFFFFFF, sizes[at]) for at in chosen]
+    expected = [by_twin(content[at : at + size], size, 17, 3) if size <= 4096 else None for at, size in places]
+    for _ in range(2):
+        assert core.values_at({5: (made, 17)}, lsns, sizes, chosen, 3) == expected
+    made.close()
+    assert core.values_at({5: (made, 17)}, lsns, sizes, chosen, 3) == [None] * len(chosen)
+
+
+def test_a_file_that_grows_and_one_that_is_closed(tmp_path: Path) -> None:
+    """What was appended after the map was made is in the file; a closed map leads to no file."""
+    entry = sealed(36, 0, 0, encode_user_fields(0, 0, 3, (-1, None, -1), b"", b"data", b"k"))
+    made = map_with(tmp_path, bytes(1000))
+    with (tmp_path / "00000005.jdb").open("ab") as file:
+        file.write(entry + entry[:-1])
+    lsns, sizes, files = [5 << 32 | 1000, 5 << 32 | 1000 + len(entry)], [len(entry)] * 2, {5: (made, 17)}
+    assert core.values_at(files, lsns, sizes, [0, 1], 3) == [b"data", None]
+    made.close()
+    assert core.values_at(files, lsns, sizes, [0, 1], 3) == [None, None]
+
+
 def test_a_file_that_shrinks_and_a_chunk_that_nobody_has_read(tmp_path: Path) -> None:
     entry = sealed(36, 0, 0, encode_user_fields(0, 0, 3, (-1, None, -1), b"", b"data", b"k"))
     path = tmp_path / "00000005.jdb"
@@ -128,7 +182,6 @@ def test_a_file_that_shrinks_and_a_chunk_that_nobody_has_read(tmp_path: Path) ->
     lsn, files = 5 << 32 | 70_000, {5: (made, 17)}
     # The first read is the file's, so that nobody waits for the disk here.
     assert core.value_at(files, lsn, len(entry), 3) is None
-    assert core.values_at(files, [lsn], [len(entry)], [0], 3) == [None]
     made.read(70_000, 4)
     assert core.value_at(files, lsn, len(entry), 3) == b"data"
     os.truncate(path, 1000)
