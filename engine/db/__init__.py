@@ -13,7 +13,8 @@ Modules:
 * ``extinction``: discarding ranges of records without a deletion for each; finishing removals that JE has begun
 * ``key_range``: ranges of keys, as callers name them: bounds, prefixes, slices
 * ``memory``: how much memory is free, and the default size of an environment's cache
-* ``startup``: opening an environment: from the files of a directory to connected parts
+* ``read_write``: what an environment needs only when it is open for writing
+* ``startup``: opening an environment for reading, and the locks of readers and writers
 * ``parts``: the parts of an open environment, connected
 * ``record_keys``: keys and records as applications know them, and as trees compare them
 * ``scan``: walking records in key order, under locks or without

@@ -12,6 +12,7 @@ Also here:
 
 * ``compare``: comparison of two nodes: where their streams were last the same, and what each has after that
 * ``ghost``: ghost buckets: placeholders for a VLSN whose mapping is gone
+* ``limits``: how large buckets become, and how many of them stay in memory
 * ``memory_index``: an in-memory database of an index
 * ``rebuild``: rebuilding the index from the log if it is damaged or missing
 * ``recent_buckets``: a cache of stored buckets, so that lookups need not decode them again

@@ -15,6 +15,7 @@ Modules:
 * ``metrics``: metrics in the text format of Prometheus
 * ``node_metrics``: the metrics of nodes
 * ``node_table``: samples of nodes as a table that fits the width of a terminal
+* ``plain_table``: tables of printable ASCII, laid out as ``tabulate`` does
 * ``render``: the implementation of ``Output``: a format, a style, a selection of fields, and a sink
 * ``screen``: a table of nodes that refreshes, and keys
 * ``shape``: shapes: the fields of an output record, and the format of values of each kind
