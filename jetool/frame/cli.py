@@ -178,12 +178,12 @@ def _terminate(number: int, _: object) -> None:
     raise exits.TerminatedError
 
 
-def main() -> None:
-    """Run the command line of the process, and exit."""
+def main() -> int:
+    """Run the command line of the process; returns its exit code."""
     # Keep SIGTERM ignored if the parent process ignores it.
     if signal.getsignal(signal.SIGTERM) != signal.SIG_IGN:
         signal.signal(signal.SIGTERM, _terminate)
     code = run(sys.argv[1:])
     # The buffer may still hold the report of an error.
     sink.drop_unwritten_messages()
-    sys.exit(code)
+    return code

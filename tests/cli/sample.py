@@ -254,4 +254,4 @@ def load(row: table.CommandRow) -> click.Command:
 if __name__ == "__main__":
     vars(table)["COMMANDS"] = (*table.COMMANDS, *ROWS)
     cli.load = load
-    cli.main()
+    sys.exit(cli.main())

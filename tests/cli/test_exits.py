@@ -284,3 +284,40 @@ def test_interrupt_while_loading_ends_with_130() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, timeout=PATIENCE_S)
     assert (done.returncode, done.stderr) == (130, b"jetool: error: interrupted\n")
+
+
+def test_the_end_waits_for_threads_and_for_what_others_have_registered() -> None:
+    """The process ends without freeing its objects, but not before everything that has to run at its end has run."""
+    code = (
+        "import atexit, sys, threading, time, weakref\n"
+        "from jetool.__main__ import main\n"
+        "from jetool.frame import cli\n"
+        "def late():\n"
+        "    time.sleep(0.2)\n"
+        "    print('thread')\n"
+        "def command():\n"
+        "    atexit.register(print, 'registered')\n"
+        "    weakref.finalize(sys, print, 'finalized')\n"
+        "    threading.Thread(target=late).start()\n"
+        "    return 5\n"
+        "cli.main = command\n"
+        "main()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, timeout=PATIENCE_S)
+    assert (done.returncode, done.stderr) == (5, b"")
+    assert sorted(done.stdout.split()) == [b"finalized", b"registered", b"thread"]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_the_end_after_output_that_cannot_be_written() -> None:
+    """What is printed at the very end, as by a function that was registered, has Python's own exit code."""
+    code = (
+        "import atexit\n"
+        "from jetool.__main__ import main\n"
+        "from jetool.frame import cli\n"
+        "cli.main = lambda: atexit.register(print, 'late') and 0\n"
+        "main()"
+    )
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run([sys.executable, "-c", code], env=environment(), stdout=full, timeout=PATIENCE_S)
+    assert done.returncode == 120
