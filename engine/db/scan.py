@@ -20,7 +20,7 @@ from engine.tree.bin_node import BIN, is_expired
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
-from engine.tree.tree import edge_bin, find_bin, find_plain, next_bin, slot_data, slot_values
+from engine.tree.tree import edge_bin, find_bin, find_plain, next_bin, read_around, slot_data, slot_values
 from engine.txn.lock_types import Grant, LockType
 from engine.txn.records import end_marker, gap_lsn
 from engine.txn.txn import Isolation, LockMode, Txn
@@ -435,6 +435,8 @@ def data_at(engine: Engine, state: DatabaseState, key: Key, mode: LockMode = Loc
         if node is not None:
             if data is None and index >= 0:
                 data = slot_data(ctx, node, index, cache=True)
+                if data is not None and ctx.used_bytes * 2 < engine.evictor.budget_bytes:
+                    read_around(ctx, node, data)
                 ctx.account(node)
             return data
         node = find_bin(ctx, state, key)

@@ -206,16 +206,20 @@ class LogAccess:
         return data
 
     def user_values(
-        self, lsns: list[int], sizes: list[int], chosen: list[int], db_id: int
+        self, lsns: list[int], sizes: list[int], chosen: list[int], db_id: int, *, in_memory: bool = False
     ) -> list[bytes | None] | None:
-        """Like ``user_data``, for the chosen slots of a node; None as a whole if no slot can be read this way."""
+        """Like ``user_data``, for the chosen slots of a node; None as a whole if no slot can be read this way.
+
+        Arguments:
+            in_memory: only from maps, without a read of a file.
+        """
         if values_at is None or not self._mapped:
             return None
         last = max([lsns[at] for at in chosen])
         # If the latest entry may still be in the buffer, the caller reads all entries in the ordinary way.
         if self._is_unwritten(last >> 32, last + 1):
             return None
-        found = values_at(self._mapped, lsns, sizes, chosen, db_id)
+        found = values_at(self._mapped, lsns, sizes, chosen, db_id, in_memory)
         self.reads += len([data for data in found if data is not None])
         return found
 

@@ -64,7 +64,7 @@ read_slots: Callable[[bytes, int, int, bytes, int | None, bool, int, bool], _Slo
     extension, "read_slots", None
 )
 value_at: Callable[[_Maps, int, int, int], bytes | None] | None = getattr(extension, "value_at", None)
-values_at: Callable[[_Maps, list[int], list[int], list[int], int], list[bytes | None]] | None = getattr(
+values_at: Callable[[_Maps, list[int], list[int], list[int], int, bool], list[bytes | None]] | None = getattr(
     extension, "values_at", None
 )
 unpacked_offsets: Callable[[int, bytes], tuple[int, ...] | None] | None = getattr(extension, "unpacked_offsets", None)

@@ -264,7 +264,13 @@ def value_at(files: dict[int, tuple[FileMap, int]], lsn: int, size: int, db_id: 
     """
 
 def values_at(
-    files: dict[int, tuple[FileMap, int]], lsns: list[int], sizes: list[int], chosen: list[int], db_id: int, /
+    files: dict[int, tuple[FileMap, int]],
+    lsns: list[int],
+    sizes: list[int],
+    chosen: list[int],
+    db_id: int,
+    in_memory: bool = False,
+    /,
 ) -> list[bytes | None]:
     """Like ``value_at``, for chosen slots of a node.
 
@@ -274,6 +280,7 @@ def values_at(
     Arguments:
         lsns, sizes: of all slots.
         chosen: indexes of the slots.
+        in_memory: read no file; entries that are not in maps are None.
 
     Raises:
         IndexError: a slot does not exist.

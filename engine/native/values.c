@@ -251,7 +251,8 @@ PyObject *values_at(PyObject *Py_UNUSED(module), PyObject *args)
 {
     PyObject *files, *lsns, *sizes, *chosen;
     long long db_id;
-    if (!is_ready() || !PyArg_ParseTuple(args, "OOOOL", &files, &lsns, &sizes, &chosen, &db_id)) {
+    int in_memory = 0;
+    if (!is_ready() || !PyArg_ParseTuple(args, "OOOOL|p", &files, &lsns, &sizes, &chosen, &db_id, &in_memory)) {
         return NULL;
     }
     if (!is_dict_and_lists(files, lsns, sizes, chosen)) {
@@ -295,7 +296,7 @@ PyObject *values_at(PyObject *Py_UNUSED(module), PyObject *args)
             entries[rest++] = *entry;
         }
     }
-    if (is_good && rest) {
+    if (is_good && rest && !in_memory) {
         is_good = read_rest(entries, rest, db_id, found);
     }
     PyMem_Free(entries);

@@ -24,7 +24,7 @@ from engine.format.fast.ln import plain_data
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.log.entry import LogEntry
 from engine.native import ascends, covering, live_slot
-from engine.tree.bin_node import BIN
+from engine.tree.bin_node import BIN, DELETED
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN, root_in_memory
@@ -43,6 +43,10 @@ from engine.tree.spill import is_spilled
 
 _MAX_LEVELS: Final = 64
 _ABOVE_LEAVES: Final = 2
+# The share of the slots whose data is in memory from which on a node is worth reading as a whole.
+_DENSE: Final = 16
+# Slots whose entries hold no data for readers.
+_NO_DATA: Final = DELETED | SLOT_EMBEDDED
 
 
 class LeafRange(NamedTuple):
@@ -388,6 +392,28 @@ def slot_data(ctx: TreeContext, node: BIN, index: int, *, cache: bool = False) -
         node.values[index] = data
         node.data_bytes += len(data)
     return data
+
+
+def read_around(ctx: TreeContext, node: BIN, data: bytes) -> None:
+    """After data was read: once a node holds the data of one slot in sixteen, read that of all others from maps.
+
+    The records of such a node are asked for one after the other, in whatever order. Together they are read in less than
+    half the time, and only from pages that are in memory already.
+
+    Arguments:
+        data: of the slot that was read last.
+    """
+    most = len(node) * len(data)
+    if not node.data_bytes - len(data) <= most // _DENSE < node.data_bytes:
+        return
+    values, states = node.values, node.states
+    missing = [at for at in range(len(node)) if values[at] is None and not states[at] & _NO_DATA]
+    found = ctx.access.user_values(node.lsns, node.sizes, missing, node.db.id, in_memory=True) if missing else None
+    if found is not None:
+        for at, value in zip(missing, found, strict=True):
+            if value is not None:
+                values[at] = value
+                node.data_bytes += len(value)
 
 
 def slot_values(ctx: TreeContext, node: BIN, chosen: list[int]) -> list[bytes | None]:

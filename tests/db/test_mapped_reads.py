@@ -12,6 +12,7 @@ from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.errors import DamageError
 from engine.format.lsn import file_of, offset_of
+from engine.native import is_native
 from engine.tree.tree import bins
 from engine.txn.txn import Durability
 
@@ -98,3 +99,47 @@ def test_records_whose_file_is_gone_are_left_out_when_nobody_misses_them(tmp_pat
         env.engine.ctx.may_be_extinct = lambda _, key: key in lost
         # All others are as they were, those beside a lost one too.
         assert dict(db.items()) == {key: data for key, data in before.items() if key not in lost}
+
+
+def test_gets_in_any_order_read_the_rest_of_a_node(tmp_path: Path) -> None:
+    """What a node is filled with is what each slot has, beside a writer who changes and deletes records."""
+    with Environment(tmp_path, CONFIG) as env:
+        expected = written(env)
+    with Environment(tmp_path, CONFIG) as env, env.open_database("d") as db:
+        for _ in range(SCANS):
+            dict(db.items())
+        asked, order = 0, random.Random(3)
+        for round_ in range(3):
+            env.engine.evict()
+            for number, key in enumerate(order.sample(sorted(expected), len(expected))):
+                asked += key in expected
+                assert db.get(key) == expected.get(key)
+                if number % 7 == round_:
+                    other = order.choice(sorted(expected))
+                    expected[other] = b"%d" % number * order.choice((1, 40))
+                    db.put(other, expected[other])
+                if number % 31 == round_:
+                    gone = order.choice(sorted(expected))
+                    db.delete(gone)
+                    assert db.get(gone) is None
+                    del expected[gone]
+        assert asked > 600
+        assert dict(db.items()) == expected
+
+
+def test_a_node_of_which_few_slots_are_read_is_not_filled(tmp_path: Path) -> None:
+    with Environment(tmp_path, CONFIG) as env, env.create_database("d", DatabaseOptions(max_entries=128)) as db:
+        for number in range(100):
+            db.put(b"%04d" % number, b"%04d" % number * 30)
+    with Environment(tmp_path, CONFIG) as env, env.open_database("d") as db:
+        for _ in range(SCANS):
+            assert len(dict(db.items())) == 100
+        env.engine.evict()
+        filled = []
+        for number in range(0, 100, 10):
+            assert db.get(b"%04d" % number) == b"%04d" % number * 30
+            filled.append(sum(value is not None for node in bins(env.engine.ctx, db.state) for value in node.values))
+        # The seventh of a hundred is more than one in sixteen.
+        assert filled[:6] == [1, 2, 3, 4, 5, 6]
+        assert filled[6:] == ([100] * 4 if is_native() else [7, 8, 9, 10])
+        assert [data for _, data in db.items()] == [b"%04d" % number * 30 for number in range(100)]
