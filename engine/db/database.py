@@ -112,10 +112,7 @@ class Database:
             engine, state, handle = self._engine, self.state, self.handle
             if not handle.is_open or engine.stopped or state.deleted:
                 handle.check()
-            data = data_at(engine, state, key)
-            if engine.ctx.used_bytes > engine.evictor.budget_bytes:
-                engine.keep_budget()
-            return data
+            return data_at(engine, state, key)
         if for_update:
             lock = LockMode.RMW
         if self.duplicates or (lock is LockMode.READ_COMMITTED and txn is not None):
@@ -126,9 +123,7 @@ class Database:
         self._require_shown(key)
         if txn is None:
             # Without a transaction the read waits for a writer, but keeps no lock.
-            data = data_at(self._engine, self.state, key if self._plain else self._key(key), lock)
-            self._engine.keep_budget()
-            return data
+            return data_at(self._engine, self.state, key if self._plain else self._key(key), lock)
         # The same as ``inner_of``, without the call.
         is_ours = type(txn) is Transaction and txn.engine is self._engine
         locker = txn.inner if is_ours else inner_of(txn, self._engine)

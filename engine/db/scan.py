@@ -421,7 +421,7 @@ def data_at(engine: Engine, state: DatabaseState, key: Key, mode: LockMode = Loc
     """The data of a record as a reader without a transaction sees it; None if there is no record.
 
     Gives the same result as ``walker_of(...).exact``, but faster in the common case: a live record that does not
-    expire, while no lock is held. All other cases are left to ``exact``.
+    expire, while no lock is held. All other cases are left to ``exact``. What was read counts towards the cache.
     """
     ctx: TreeContext = engine.ctx
     latch = ctx.latch
@@ -432,27 +432,39 @@ def data_at(engine: Engine, state: DatabaseState, key: Key, mode: LockMode = Loc
             latch.refusal()
         idle = engine.locks.is_idle()
         node, index, data = find_plain(ctx, state, key) if idle else (None, -1, None)
+        if node is not None and (data is not None or index < 0):
+            # Nothing was read: the cache is as large as it was.
+            return data
+        is_found = node is not None
         if node is not None:
-            if data is None and index >= 0:
-                data = slot_data(ctx, node, index, cache=True)
-                if data is not None and ctx.used_bytes * 2 < engine.evictor.budget_bytes:
-                    read_around(ctx, node, data)
-                ctx.account(node)
-            return data
-        node = find_bin(ctx, state, key)
-        index, exact = node.find(key) if node is not None else (0, False)
-        if node is None or not exact:
-            return None
-        if node.is_live(index) and node.expirations[index] == 0 and idle:
-            data = node.values[index]
-            if data is None:
-                data = slot_data(ctx, node, index, cache=True)
-                ctx.account(node)
-            return data
+            data = slot_data(ctx, node, index, cache=True)
+            if data is not None and ctx.used_bytes * 2 < engine.evictor.budget_bytes:
+                read_around(ctx, node, data)
+            ctx.account(node)
+        else:
+            is_found, data = _found_plain(ctx, state, key, idle=idle)
     finally:
         latch.release()
-    found = walker_of(engine, state, None, mode).exact(key)
-    return None if found is None else found.data
+    if not is_found:
+        found = walker_of(engine, state, None, mode).exact(key)
+        data = None if found is None else found.data
+    engine.keep_budget()
+    return data
+
+
+def _found_plain(ctx: TreeContext, state: DatabaseState, key: Key, *, idle: bool) -> tuple[bool, bytes | None]:
+    """Whether a record needs no further look, and its data: it does not exist, or it does not expire and is live."""
+    node = find_bin(ctx, state, key)
+    index, exact = node.find(key) if node is not None else (0, False)
+    if node is None or not exact:
+        return True, None
+    if not idle or not node.is_live(index) or node.expirations[index] != 0:
+        return False, None
+    data = node.values[index]
+    if data is None:
+        data = slot_data(ctx, node, index, cache=True)
+        ctx.account(node)
+    return True, data
 
 
 def records_between(
