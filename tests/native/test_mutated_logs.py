@@ -6,13 +6,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.native.mutated_logs import core, run
+from tests.native.mutated_logs import run
 from tests.support.damage.mutations import mutation
+from tests.support.native_core import native_core
 
 
 @pytest.fixture(autouse=True)
 def maps() -> Iterator[None]:
     """As in the drill: two maps of a file may hold all of it."""
+    core = native_core()
     before = core.most_bytes()
     core.keep_at_most(64 << 20)
     yield
