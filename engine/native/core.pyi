@@ -274,7 +274,7 @@ def values_at(
 ) -> list[bytes | None]:
     """Like ``value_at``, for chosen slots of a node.
 
-    The memory of entries that are in maps is prefetched at once. All others are read from their files in log order,
+    The memory of entries that are in maps is prefetched at once. All others are read from their files, forward and
     neighbours by one call, without the interpreter's lock.
 
     Arguments:

@@ -220,7 +220,7 @@ static int read_together(const Wanted *entries, Py_ssize_t count, size_t length,
     return 1;
 }
 
-/* Read the entries that no map has, in the order of the log, and put their data into the result; 0 with an error set.
+/* Read the entries that no map has, file by file and forward, and put their data into the result; 0 with an error set.
  * The maps are held meanwhile: other threads run while a file is read. */
 static int read_rest(Wanted *entries, Py_ssize_t count, int64_t db_id, PyObject *found)
 {
