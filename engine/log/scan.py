@@ -241,7 +241,8 @@ class LogScan(NamedTuple):
         file = self._find(lsn)
         if lsn == NULL_LSN or file is None:
             return None
-        with self._open(file) as reader:
+        # A longer entry is read in a second piece.
+        with self._open(file, window_bytes=LOOK_BYTES) as reader:
             if not reader.is_entry(offset_of(lsn)):
                 return None
             item = next(reader.entries(offset_of(lsn)), None)

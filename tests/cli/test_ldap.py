@@ -143,3 +143,13 @@ def test_entries_of_a_damaged_backend(tmp_path: Path) -> None:
     assert "dn: uid=alice,ou=people" in text
     assert "uid=bob" not in text
     assert run("salvage", tmp_path / "env", "--to", tmp_path / "x", "--as", "ldif").code == exits.NOT_FOUND
+
+
+@pytest.mark.parametrize("words", [("export",), ("export", "--format", "ldif"), ("changes", "--format", "ldif")])
+def test_ldif_has_no_fields_to_select(tmp_path: Path, golden_dir: Path, words: tuple[str, ...]) -> None:
+    """Before, the option was ignored, and a script got everything."""
+    env = golden_dir / "opendj-changelog" if words[0] == "changes" else write_backend(tmp_path / "env")
+    result = run("ldap", words[0], env, *words[1:], "--fields", "dn")
+    assert (result.code, result.out) == (exits.USAGE, b"")
+    assert "--fields is not for --format ldif" in result.err
+    assert run("ldap", words[0], env, "--fields", "dn", "--format", "csv").code in (exits.DONE, exits.FINDINGS)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from engine.errors import DamageError, NotFoundError
+from engine.format.entry_types import TRACE
 from engine.format.lsn import make_lsn
 from engine.log.entry import Damage, LogEntry
 from engine.log.files import list_log_files
 from engine.log.scan import Item, LogScan, scan_log
 from engine.storage.disk import DiskStorage
-from engine.storage.memory import MemoryStorage
+from engine.storage.memory import MemoryStorage, _MemoryFile
 from tests.support.environments.oracle import Environment, environments
 from tests.support.logs.log_writer import Files, LogWriter, changed, golden, whole
 
@@ -148,6 +151,28 @@ def test_an_entry_by_its_lsn() -> None:
     assert sum(isinstance(item, Damage) for item in everything) == 1
     for nowhere in (everything[0].lsn + 1, make_lsn(77, 0), make_lsn(3, 1 << 30), -1):
         assert log.entry_at(nowhere) is None
+
+
+def test_an_entry_by_its_lsn_costs_no_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a file of megabytes some kilobytes are read, and a long entry a few times."""
+    writer, read = LogWriter(), Counter[str]()
+    places = [writer.add(TRACE, bytes(length)) for length in (10, 5_000, 300_000)]
+    for _ in range(20):
+        writer.add(TRACE, bytes(100_000))
+    log = reader(writer.files)
+    original = _MemoryFile.read
+
+    def counted(file: _MemoryFile, offset: int, length: int) -> bytes:
+        data = original(file, offset, length)
+        read["bytes"] += len(data)
+        return data
+
+    monkeypatch.setattr(_MemoryFile, "read", counted)
+    for place, most in zip(places, (20_000, 30_000, 1_000_000), strict=True):
+        read.clear()
+        found = log.entry_at(place)
+        assert found is not None
+        assert 0 < read["bytes"] < most
 
 
 def test_damage_at_the_start_and_at_the_end_of_a_pass() -> None:

@@ -14,7 +14,7 @@ from engine.errors import NotFoundError, plural
 from engine.events import Listener
 from engine.fields import Choices, Int, Json, Like, Row, Text, record, shape_of
 from engine.inspect.ldap_backend import KINDS, BackendCheck, BackendEntry, BackendFinding, backend_entries, base_dns
-from jetool.commands.ldap.group import ldap
+from jetool.commands.ldap.group import LDIF, check_ldif, ldap
 from jetool.frame import exits
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.environments import READ_EXITS, open_to_read, reading_code
@@ -23,7 +23,6 @@ from jetool.output.ldif import LdifEncoder, is_whole, ldif_of
 from jetool.output.shape import Style, to_text
 from jetool.output.verdicts import VerdictFields
 
-LDIF: Final = "ldif"
 _MOST_HELD: Final = 1000
 _EXITS: Final = {**READ_EXITS, exits.NOT_FOUND: "no environment, no entries in it, no such base DN"}
 
@@ -73,6 +72,7 @@ class BackendSummary(NamedTuple):
 @command(
     "export",
     parent=ldap,
+    check=check_ldif,
     outputs=lambda: Outputs("stream", (ExportedEntry,), EntryCount),
     formats=(LDIF, "json", "ndjson", "csv"),
     features=("fields", "progress", "cache"),

@@ -13,9 +13,8 @@ from engine.contents.changelog_ldif import change_record, changes_json
 from engine.contents.changelog_updates import KINDS, has_readable_content
 from engine.fields import Bool, Choices, Int, Json, Row, SizeBytes, Text, Time, record, shape_of
 from engine.storage.disk import DiskStorage
-from jetool.commands.ldap.backend import LDIF
 from jetool.commands.ldap.changelog import CHANGELOG_EXITS, require_server, wanted_domain
-from jetool.commands.ldap.group import ldap
+from jetool.commands.ldap.group import LDIF, check_ldif, ldap
 from jetool.frame import exits, params
 from jetool.frame.command import Outputs, command, environment
 from jetool.frame.kinds import JE, require
@@ -61,6 +60,7 @@ class ChangeCount(NamedTuple):
 @command(
     "changes",
     parent=ldap,
+    check=check_ldif,
     outputs=lambda: Outputs("stream", (ReplicatedChange,), ChangeCount),
     formats=("text", LDIF, "json", "ndjson", "csv"),
     features=("fields", "times"),
