@@ -13,7 +13,7 @@ from engine.log.entry import Damage, LogEntry
 from engine.log.files import list_log_files
 from engine.log.scan import Item, LogScan, scan_log
 from engine.storage.disk import DiskStorage
-from engine.storage.memory import MemoryStorage, _MemoryFile
+from engine.storage.memory import MemoryStorage
 from tests.support.environments.oracle import Environment, environments
 from tests.support.logs.log_writer import Files, LogWriter, changed, golden, whole
 
@@ -159,15 +159,21 @@ def test_an_entry_by_its_lsn_costs_no_window(monkeypatch: pytest.MonkeyPatch) ->
     places = [writer.add(TRACE, bytes(length)) for length in (10, 5_000, 300_000)]
     for _ in range(20):
         writer.add(TRACE, bytes(100_000))
-    log = reader(writer.files)
-    original = _MemoryFile.read
+    storage = MemoryStorage(writer.files)
+    open_file = storage.open
 
-    def counted(file: _MemoryFile, offset: int, length: int) -> bytes:
-        data = original(file, offset, length)
-        read["bytes"] += len(data)
-        return data
+    class Counted:
+        def __init__(self, path: str) -> None:
+            self._file = open_file(path)
+            self.path, self.size, self.close = self._file.path, self._file.size, self._file.close
 
-    monkeypatch.setattr(_MemoryFile, "read", counted)
+        def read(self, offset: int, length: int) -> bytes:
+            data = self._file.read(offset, length)
+            read["bytes"] += len(data)
+            return data
+
+    monkeypatch.setattr(MemoryStorage, "open", lambda _, path: Counted(path))
+    log = scan_log(storage, list_log_files(storage))
     for place, most in zip(places, (20_000, 30_000, 1_000_000), strict=True):
         read.clear()
         found = log.entry_at(place)
