@@ -84,5 +84,5 @@ def _number(path: str) -> int | None:
 
 
 def _text_of(path: str) -> str:
-    with open(path, encoding="ascii") as file:  # noqa: PTH123 - pathlib takes a tenth of the start of a command
+    with open(path, encoding="ascii") as file:  # noqa: PTH123 - readers would load pathlib only for this
         return file.read()

@@ -22,13 +22,7 @@ from engine.errors import InUseError, NotFoundError, RefusedError, StorageError
 from engine.events import Listener
 from engine.evictor.evictor import Evictor
 from engine.log.access import LogAccess
-from engine.log.files import (
-    LOCK_FILE,
-    READERS_BYTE,
-    WRITER_BYTE,
-    LogFiles,
-    list_log_files,
-)
+from engine.log.files import LOCK_FILE, READERS_BYTE, WRITER_BYTE, LogFiles, list_log_files
 from engine.log.tail import Tail, find_end
 from engine.recovery.hooks import RecoveryHook
 from engine.recovery.manager import Recovery

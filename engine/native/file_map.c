@@ -20,8 +20,8 @@
 
 /* The size that Linux maps around a requested page in one page fault. */
 #define CHUNK_BITS 16
-/* Refusals at the limit before all pages are released, for each chunk of the limit. To map a chunk costs some three
- * reads without a map, so a scan of a log far beyond the limit must not do it for chunks that it meets once. */
+/* Refusals at the limit before all pages are released, for each chunk of the limit. To map a chunk costs more than to
+ * read from its file once, so a scan of a log far beyond the limit must not map chunks that it meets once. */
 #define PATIENCE 64
 
 typedef struct FileMap {

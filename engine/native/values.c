@@ -1,5 +1,5 @@
-/* Users' records: their data straight from log files and maps of them, and whether queued slots refer to them; described in
- * core.pyi.
+/* Users' records: their data straight from log files and maps of them, and whether queued slots refer to them;
+ * described in core.pyi.
  *
  * An entry in a map is copied to the stack before it is examined, since the file may change while it is read. The same
  * conditions are checked as in the twins, fast.ln.is_user_entry and fast.ln.plain_data; entries that do not meet them

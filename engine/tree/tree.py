@@ -397,8 +397,8 @@ def slot_data(ctx: TreeContext, node: BIN, index: int, *, cache: bool = False) -
 def read_around(ctx: TreeContext, node: BIN, data: bytes) -> None:
     """After data was read: once a node holds the data of one slot in sixteen, read that of all others from maps.
 
-    The records of such a node are asked for one after the other, in whatever order. Together they are read in less than
-    half the time, and only from pages that are in memory already.
+    The records of such a node are asked for one after the other, in whatever order. Together they take less time, since
+    their memory is prefetched, and only pages that are in memory already are read.
 
     Arguments:
         data: of the slot that was read last.

@@ -1,6 +1,7 @@
 """Tables of printable ASCII, laid out as ``tabulate`` does.
 
-To load tabulate takes as long as to open an environment and read a record of it, because it looks up its own version.
+To load tabulate takes longer than to recover an environment in memory and read a record of it, once all else is loaded:
+it looks up its own version.
 So most tables are made here. ``jetool.output.text`` gives the others to tabulate: those with cells of several lines,
 with colours, or with characters that may be two columns wide. A test compares both.
 

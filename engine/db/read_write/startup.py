@@ -35,12 +35,7 @@ from engine.format.entry.markers import RestoreRequired
 from engine.format.lsn import NULL_LSN, format_lsn, make_lsn, offset_of
 from engine.format.versions import JE_RELEASES, OLDEST_CONTINUED, PRIOR_VERSION, continued_in
 from engine.log.access import LogAccess
-from engine.log.files import (
-    LogFiles,
-    list_log_files,
-    log_file_name,
-    new_file_name,
-)
+from engine.log.files import LogFiles, list_log_files, log_file_name, new_file_name
 from engine.log.marker import MARKER, write_marker
 from engine.log.passes import LogRange
 from engine.log.tail import Tail, find_end
