@@ -3,8 +3,10 @@
 A container is needed
 
 * if a record from the redo low water mark on changes it, or an earlier record that must be undone, unless a stub or a
-  later record shows that the container was removed. Redo recreates a container whose creation is in the log, page by
-  page (R-DRB-33), but not the rows that Derby put there without logging (R-DRB-74);
+  later record shows that the container was removed. An earlier record that a CLR compensates is not undone again: after
+  a rollback to a savepoint and a checkpoint, a table that the open transaction had created has neither file nor stub
+  (R-DRB-56). Redo recreates a container whose creation is in the log, page by page (R-DRB-33), but not the rows that
+  Derby put there without logging (R-DRB-74);
 * if the SQL catalogue names it after redo and undo (``catalog``), or if it is the property table, which the catalogue
   does not name. Derby does not boot without the containers of the catalogue itself. Without any other container of the
   catalogue Derby boots, and every use of that container fails.
@@ -89,7 +91,8 @@ class ContainerNotes:
 
     Attributes:
         named: the first record from the redo low water mark on that names a container.
-        before: for each transaction the first earlier record that names it; undo needs these.
+        before: for each transaction the first earlier record that names it and that no CLR compensates; undo needs
+            these.
         created: creations in the log.
         removed: containers that the log removes.
         of_catalogue: instants of all records of the catalogue in the scan.
@@ -112,9 +115,15 @@ class ContainerNotes:
         if registry.is_page_operation(operation):
             if operation.container == self._catalogue:
                 self.of_catalogue.append(one.instant)
-        elif not isinstance(operation, container.ContainerOperation):
+        elif not isinstance(operation, (container.ContainerOperation, container.ContainerUndo)):
             return
         key = ContainerKey(operation.segment, operation.container)
+        if one.undo_instant is not None and one.transaction is not None:
+            # A transaction is undone backwards, so that nothing of it remains once its first record is compensated.
+            if self.before.get((key, one.transaction)) == one.undo_instant:
+                del self.before[key, one.transaction]
+            if isinstance(operation, container.ContainerUndo) or one.instant < self._redo_lwm:
+                return
         if one.instant < self._redo_lwm:
             if one.transaction is not None:
                 self.before.setdefault((key, one.transaction), one.instant)

@@ -219,6 +219,39 @@ def script(classes: Path, url: str, *lines: str, halt: bool = False) -> None:
     assert done.returncode == (9 if halt else 0), done.stderr
 
 
+def test_a_table_undone_to_a_savepoint_before_the_last_checkpoint(classes: Path, look: Look, tmp_path: Path) -> None:
+    """The open transaction has created a table that is gone, with its stub: undo skips it, and nothing is missing."""
+    ours, derbys = tmp_path / "ours", tmp_path / "derby"
+    script(
+        classes,
+        f"jdbc:derby:{ours};create=true",
+        "CREATE TABLE K (ID INT NOT NULL PRIMARY KEY, A VARCHAR(30))",
+        "!commit",
+        "INSERT INTO K VALUES (1, 'open')",
+        "SAVEPOINT BEFORE_T ON ROLLBACK RETAIN CURSORS",
+        "CREATE TABLE T (X INT PRIMARY KEY NOT NULL, Y INT)",
+        "INSERT INTO T VALUES (1, 1)",
+        "ROLLBACK TO SAVEPOINT BEFORE_T",
+        "INSERT INTO K VALUES (2, 'open')",
+        "CALL SYSCS_UTIL.SYSCS_CHECKPOINT_DATABASE()",
+        "CALL SYSCS_UTIL.SYSCS_CHECKPOINT_DATABASE()",
+        "INSERT INTO K VALUES (3, 'open')",
+        "CALL SYSCS_UTIL.SYSCS_CHECKPOINT_DATABASE()",
+        "!halt",
+        halt=True,
+    )
+    assert not list((ours / "seg0").glob("d*.dat"))
+    shutil.copytree(ours, derbys)
+    found = verify(DerbyDatabase(DiskStorage(ours))).findings
+    assert {one.severity for one in found} <= {NOTE}, found
+    result = recover(DiskStorage(ours))
+    assert sum(one.clrs for one in result.undone) > 0
+    after, theirs = look([ours, derbys])
+    assert contents(after) == contents(theirs)
+    assert after["tables"] == {"K": []}
+    assert set(after["check"].values()) == {1}
+
+
 def test_roll_forward_from_a_backup(classes: Path, look: Look, tmp_path: Path) -> None:
     """R-DRB-72, 73: backup with archiving, more work, crash; backup data and online log give everything back."""
     online, copies, rolled = tmp_path / "online", tmp_path / "copies", tmp_path / "rolled"
