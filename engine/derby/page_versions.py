@@ -69,7 +69,8 @@ class PageVersions:
     __slots__ = ("_filled", "_fresh", "_log", "_redo_lwm", "_report", "pages")
 
     def __init__(self, log: DerbyLogFiles, redo_lwm: int, report: Report | None = None) -> None:
-        self._log = log
+        # The records that CLRs compensate lie far before them. A reader of their own keeps the window of the scan.
+        self._log = DerbyLogFiles(log.database)
         self._redo_lwm = redo_lwm
         self._report = report or _ignore
         # Containers that may have been filled without logging, with the transaction that created them.

@@ -121,6 +121,8 @@ class _Tables:
         self.changes: dict[PageKey, list[tuple[int, int]]] = {}
         self.nested: set[int] = set()
         table = XactTable(start.redo_lwm)
+        # A reader of its own for the records that CLRs compensate keeps the window of the scan.
+        undone = DerbyLogFiles(log.database)
         for one in ForwardScan(log, start.undo_lwm):
             table.see(one)
             if isinstance(one.operation, Begin) and one.operation.status & INTERNAL and one.transaction is not None:
@@ -130,7 +132,7 @@ class _Tables:
                 self.nested.discard(one.transaction)
             key = _page_of(one)
             if key is not None:
-                self.changes.setdefault(key, []).append((one.instant, _version_after(log, one)))
+                self.changes.setdefault(key, []).append((one.instant, _version_after(undone, one)))
         self.undo: dict[int, str] = {}
         for loser in table.losers():
             # Mark all records except the begin as jumped; the next line corrects those that undo reaches.

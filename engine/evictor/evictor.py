@@ -59,6 +59,10 @@ class Evictor:
         """Whether the nodes exceed the budget by so much that callers must evict too, besides the thread (R-EVT-1)."""
         return self._ctx.used_bytes > self.budget_bytes * _CRITICAL
 
+    def limit_growth(self, more_bytes: int) -> None:
+        """Lower the budget to what the nodes take now and a little more, for a caller that reads each node once."""
+        self.budget_bytes = min(self.budget_bytes, self._ctx.used_bytes + more_bytes)
+
     def keep_room(self) -> None:
         """Evict when the nodes take more than the budget; recovery calls this after every change."""
         used = self._ctx.used_bytes

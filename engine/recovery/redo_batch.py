@@ -192,25 +192,15 @@ class RedoRuns:
 
     def merged(self, db: DatabaseState) -> Iterator[list[Redo]]:
         """The records of a database in batches, ordered by key; records with the same key are in log order."""
-        chunks = [_chunks(db, scratch, places) for scratch, places in self._runs[db.id]]
-        # The current chunk of each run with an index; cutting off the used part would copy the rest each time.
-        reading: list[tuple[Iterator[list[Redo]], list[Redo], int]] = []
-        for source in chunks:
-            reading.append((source, next(source), 0))
+        reading = [_Reading(db, scratch, places) for scratch, places in self._runs[db.id]]
         while reading:
-            bound: Key = min([held[-1][0] for _, held, _ in reading])
+            bound: Key = min([one.keys[-1] for one in reading])
             taken: list[Redo] = []
-            after: list[tuple[Iterator[list[Redo]], list[Redo], int]] = []
-            for source, held, at in reading:
-                cut = bisect_right(held, bound, at, key=_KEY)
-                taken += held[at:cut]
-                if cut == len(held):
-                    held, cut = next(source, []), 0
-                if held:
-                    after.append((source, held, cut))
+            for one in reading:
+                taken += one.up_to(bound)
             if len(reading) > 1:
                 taken.sort(key=_KEY)
-            reading = after
+            reading = [one for one in reading if one.keys]
             yield taken
 
     def close(self) -> None:
@@ -243,15 +233,54 @@ def _plain_rows_of(columns: tuple[list[bytes], bytes, bytes]) -> list[Redo]:
     return list(zip(keys, array("q", lsns), array("q", sizes), repeat(None)))
 
 
-def _chunks(db: DatabaseState, scratch: ScratchFile, places: list[int]) -> Iterator[list[Redo]]:
-    wrap, bare = db.order.wrap, db.order.comparator is None
-    for place in places:
-        found = marshal.loads(scratch.get(place))
+class _Reading:
+    """A run that is merged, with its current chunk.
+
+    The records of a chunk of plain versions are made when they are taken: a merge of many runs holds their columns, a
+    third of the memory, and finds its way in a list of keys.
+
+    Attributes:
+        keys: of the current chunk; none if the run was read to its end.
+    """
+
+    def __init__(self, db: DatabaseState, scratch: ScratchFile, places: list[int]) -> None:
+        self._db = db
+        self._scratch = scratch
+        self._places = places
+        self._next = 0
+        self._at = 0
+        self._rows: list[Redo] | None = None
+        self._lsns = self._sizes = array("q")
+        self.keys: list[Key] = []
+        self._read()
+
+    def _read(self) -> None:
+        self._at = 0
+        if self._next == len(self._places):
+            self.keys = []
+            return
+        found = marshal.loads(self._scratch.get(self._places[self._next]))
+        self._next += 1
         # A chunk of plain versions is a tuple of columns, any other a list of rows.
         if isinstance(found, tuple):
-            yield _plain_rows_of(found)
+            self.keys, lsns, sizes = found
+            self._lsns, self._sizes, self._rows = array("q", lsns), array("q", sizes), None
+            return
+        wrap, bare = self._db.order.wrap, self._db.order.comparator is None
+        self._rows = [(row[0] if bare else wrap(row[0]), row[1], row[2], _thawed(row[3])) for row in found]
+        self.keys = [row[0] for row in self._rows]
+
+    def up_to(self, bound: Key) -> list[Redo]:
+        """Take the next records of the chunk whose keys are not above a bound."""
+        start = self._at
+        end = self._at = bisect_right(self.keys, bound, start)
+        if self._rows is not None:
+            taken = self._rows[start:end]
         else:
-            yield [(row[0] if bare else wrap(row[0]), row[1], row[2], _thawed(row[3])) for row in found]
+            taken = list(zip(self.keys[start:end], self._lsns[start:end], self._sizes[start:end], repeat(None)))
+        if end == len(self.keys):
+            self._read()
+        return taken
 
 
 def _in_chunks(batch: list[Redo], size: int) -> Iterator[list[Redo]]:

@@ -140,6 +140,7 @@ def open_to_read(run: Run, env: str, as_of: Point | None = None) -> Environment:
         JetoolError: as ``Environment``.
     """
     from engine.db.environment import Environment
+    from engine.db.memory import LEAST_CACHE_BYTES
 
     storage = DiskStorage(env)
     require_je(storage)
@@ -156,8 +157,12 @@ def open_to_read(run: Run, env: str, as_of: Point | None = None) -> Environment:
     holder = writer_of(storage)
     config = with_orders(run, storage, config_of(run, read_only=True))
     found = _noted(run, env, Environment(storage, config, run.listener))
+    engine = found.engine
+    if run.cache_bytes is None:
+        # After recovery commands walk: a node that they have passed is not read again.
+        engine.evictor.limit_growth(LEAST_CACHE_BYTES)
     _note_holder(run, holder)
-    tail = found.engine.tail
+    tail = engine.tail
     if tail is not None:
         warn_of_tail(run, env, tail)
     if found.unseen and not (tail is not None and tail.commits_at_risk):

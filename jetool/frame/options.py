@@ -228,7 +228,7 @@ def _lock() -> list[click.Option]:
 
 
 def _cache() -> list[click.Option]:
-    text = "Memory for the nodes of the trees.  [default: je.maxMemory, or 1% of the free memory, 64MiB at least]"
+    text = "Memory for the nodes of the trees.  [default: je.maxMemory, or 2% of the free memory, 64MiB at least]"
     return [click.Option(["--cache"], type=params.CacheType(), metavar="SIZE|N%", help=text)]
 
 

@@ -62,6 +62,8 @@ LINES: Final = (
     CommandLine("verify", "verify LOG", "DbVerifyLog -h LOG"),
     CommandLine("verify --full", "verify --full LOG", "DbVerify -q -h LOG ; DbVerifyLog -h LOG"),
     CommandLine("history", f"history LOG KEY --db {DB}"),
+    CommandLine("get", f"get LOG KEY --db {DB}"),
+    CommandLine("missing", "missing LOG"),
     CommandLine("rollbacks", "rollbacks LOG"),
     CommandLine("txns", "txns LOG"),
     CommandLine("dump-log", "dump-log LOG", "DbPrintLog -h LOG"),
@@ -72,11 +74,13 @@ LINES: Final = (
     CommandLine("vlsn range", "vlsn range LOG"),
     CommandLine("vlsn map", "vlsn map LOG", "DbPrintLog -h LOG -vd"),
     CommandLine("info", "info LOG"),
+    CommandLine("info --quick", "info --quick LOG"),
     CommandLine("info (crashed)", "info CRASHED"),
     CommandLine("space", "space LOG", "DbSpace -h LOG"),
     CommandLine("scan", f"scan LOG --db {DB}", f"DbDump -h LOG -s {DB}"),
     CommandLine("load (a dump)", f"load NEW DUMP --db {DB} --create", f"DbLoad -h NEW -s {DB} -f DUMP"),
     CommandLine("fleet verify (four copies)", "fleet verify LOG OTHER COPY1 COPY2"),
+    CommandLine("fleet verify (four, on Spark)", "fleet verify LOG OTHER COPY1 COPY2 --engine spark"),
     CommandLine("verify (four copies in turn)", "verify LOG ; verify OTHER ; verify COPY1 ; verify COPY2"),
 )
 

@@ -7,7 +7,7 @@ one bench, as it printed it, with the command line, the day and the machine::
     ...
     <!-- end of bench -->
 
-Without a section all of them are measured, some fifteen minutes on a quiet machine. JE takes part where
+Without a section all of them are measured, some an hour on a quiet machine. JE takes part where
 ``--je-classpath`` (or JE_CLASSPATH) names its classes; a section of logs that JE writes is skipped without them. A
 section whose bench misses a bound is written all the same: it says MISSED.
 """
@@ -57,7 +57,8 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "je-groups": ("tests.bench.je_groups",),
     "stream": ("tests.bench.stream",),
     "growth": ("tests.bench.cleaner",),
-    "derby": ("tests.bench.derby",),
+    "derby": ("tests.bench.derby", "--build", "native"),
+    "memory": ("tests.bench.memory",),
 }
 # Ended well, or with a bound that was missed.
 _MEASURED: Final = (0, 1)

@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 _PAUSE_S: Final = 0.005
-# While a run is timed.
+# While a run is timed: the first pause, and the share of its time so far, for each look at a large process takes time
+# from it.
 _LONG_PAUSE_S: Final = 0.1
+_PAUSE_PART: Final = 0.02
 # Of a shorter run that would see too little.
 _LONG_S: Final = 2.0
 _PSS: Final = "Pss:"
@@ -57,7 +59,7 @@ def run_and_watch(words: Sequence[str], environ: Mapping[str, str] | None = None
     process = _start(words, environ)
 
     def watch() -> None:
-        while not ended.wait(_LONG_PAUSE_S):
+        while not ended.wait(max(_LONG_PAUSE_S, _PAUSE_PART * (time.perf_counter() - began))):
             peaks.append(tree_bytes(process.pid))
 
     watcher = threading.Thread(target=watch)

@@ -1,4 +1,4 @@
-"""The parts of the benchmark beside Derby work and agree on a small log."""
+"""The bench beside Derby runs on small logs, and judges the native build by the boot of Derby."""
 
 from __future__ import annotations
 
@@ -6,18 +6,30 @@ from pathlib import Path
 
 import pytest
 
-from engine.derby.store.page_store import PageStore
-from engine.storage.disk import DiskStorage
-from tests.bench import derby
+from tests.bench.derby import OPEN, SMALL, Figure, kept, main, table
+from tests.support.tools import needs
 
 
-def test_generated_log_is_scanned_and_redone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(derby, "FILE_BYTES", 1_000_000)
-    count = derby.generate(tmp_path / "made", 33.5, 100)
-    assert count % 100 == 0
-    records = derby.scan(tmp_path / "made")
-    # Two changes for each put, and their transactions, splits and pages.
-    assert records > 2 * count
-    assert derby.redo(tmp_path / "made") > 2 * count
-    with PageStore(DiskStorage(tmp_path / "made"), read_only=True) as store:
-        assert sum(1 for _ in store.scan("t")) == count
+def test_it_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    needs("Derby", "JDK")
+    assert main(["--rows", "40", "--runs", "1", "--build", "pure", "--directory", str(tmp_path)]) == 0
+    out = capsys.readouterr().out.splitlines()
+    of_one = ["recover   pure", "recover   Derby", "verify    pure", "dump-log  pure"]
+    assert [line[20:38].strip() for line in out[1:]] == of_one * 3
+    assert list(tmp_path.iterdir()) == []
+
+
+def figure(log: str, who: str, cpu_s: float) -> Figure:
+    return Figure(log, 12.3, "recover", who, 2 * cpu_s, cpu_s, 3)
+
+
+def test_the_bound_is_for_each_log() -> None:
+    figures = [
+        figure(SMALL, "native", 2),
+        figure(SMALL, "Derby", 2),
+        figure(OPEN, "native", 3),
+        figure(OPEN, "Derby", 2),
+    ]
+    assert kept([*figures, figure(SMALL, "pure", 9)]) == {SMALL: True, OPEN: False}
+    assert table(figures)[2] == "small           12  recover   native      4.00    2.00     3"
+    assert table(figures)[-1] == "recover of open in the CPU time of Derby's boot (native): MISSED"

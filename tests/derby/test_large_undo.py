@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -17,6 +18,8 @@ from engine.derby.pages import LivePage, decode_page
 from engine.derby.recovery.manager import RecoveryOptions, recover
 from engine.derby.recovery.moved_rows import MovedRows, columns_of, control_row_of
 from engine.derby.store.page_store import PageStore, StoreOptions
+from engine.derby.textbook import compare
+from engine.derby.verify.check import verify
 from engine.storage.base import ReadFile, WriteFile
 from engine.storage.memory import MemoryStorage
 from engine.storage.overlay import WrappedFile, WrappedStorage
@@ -104,6 +107,16 @@ def test_redo_of_a_rollback_keeps_its_place_in_the_log() -> None:
     assert done.undone == ()
     assert sum(count for path, count in storage.read.items() if path.startswith("log/")) < 5 * size
     assert _content(storage.base) == {b"kept": b"value"}
+
+
+@pytest.mark.parametrize("read", [verify, lambda database: list(compare(database.storage))])
+def test_readers_of_a_rollback_keep_their_place_in_the_log(read: Callable[[DerbyDatabase], object]) -> None:
+    """The same for those that compare versions of pages; each makes several passes."""
+    storage = _Counted(_left_by_a_crash(2500, aborted=True, value_bytes=600))
+    size = sum(len(data) for path, data in storage.base.contents().items() if path.startswith("log/"))
+    assert size > 2 << 20
+    read(DerbyDatabase(storage))
+    assert sum(count for path, count in storage.read.items() if path.startswith("log/")) < 8 * size
 
 
 def test_pages_that_leave_the_cache_share_syncs() -> None:

@@ -2,7 +2,6 @@ import java.io.BufferedReader;
 import java.io.File;
 import java.io.InputStreamReader;
 import java.io.PrintWriter;
-import java.lang.management.ManagementFactory;
 import java.util.Arrays;
 import java.util.Properties;
 import org.apache.derby.iapi.services.context.ContextManager;
@@ -20,14 +19,10 @@ import org.apache.derby.impl.store.access.heap.HeapRowLocation;
  * Opens page stores with the raw store of real Derby, which recovers them, and prints the rows of every container.
  *
  * Standard input: one directory a line. Output: one JSON object a line: directory, error (null when it opened) and
- * containers: by number the rows that are not deleted, columns in hex; of an index the rows of its leaves. With the
- * argument "boot" it prints boot_ms and boot_cpu_ms in their place.
+ * containers: by number the rows that are not deleted, columns in hex; of an index the rows of its leaves.
  */
 public class DerbyRawStore {
-    static boolean bootOnly;
-
     public static void main(String[] args) throws Exception {
-        bootOnly = args.length > 0 && args[0].equals("boot");
         Monitor.startMonitor(new Properties(), new PrintWriter(System.err));
         BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
         for (String line = in.readLine(); line != null; line = in.readLine()) {
@@ -43,14 +38,8 @@ public class DerbyRawStore {
         ContextManager context = contexts.newContextManager();
         contexts.setCurrentContextManager(context);
         try {
-            long start = System.nanoTime();
-            long cpu = processor();
             if (!Monitor.startPersistentService(directory, new Properties())) {
                 return out.append(",\"error\":\"no service\"}").toString();
-            }
-            if (bootOnly) {
-                out.append(",\"boot_ms\":").append((System.nanoTime() - start) / 1000000);
-                return out.append(",\"boot_cpu_ms\":").append((processor() - cpu) / 1000000).append("}").toString();
             }
             RawStoreFactory store = (RawStoreFactory) Monitor.findService(RawStoreFactory.MODULE, directory);
             Transaction transaction = store.startTransaction(context, "look");
@@ -78,10 +67,6 @@ public class DerbyRawStore {
         } finally {
             contexts.resetCurrentContextManager(context);
         }
-    }
-
-    static long processor() {
-        return ((com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean()).getProcessCpuTime();
     }
 
     static String rows(Transaction transaction, long number) throws Exception {
