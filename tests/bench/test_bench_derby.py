@@ -31,5 +31,5 @@ def test_the_bound_is_for_each_log() -> None:
         figure(OPEN, "Derby", 2),
     ]
     assert kept([*figures, figure(SMALL, "pure", 9)]) == {SMALL: True, OPEN: False}
-    assert table(figures)[2] == "small           12  recover   native      4.00    2.00     3"
+    assert table(figures)[1] == "small           12  recover   native      4.00    2.00     3"
     assert table(figures)[-1] == "recover of open in the CPU time of Derby's boot (native): MISSED"
