@@ -1,8 +1,8 @@
 """``python -m tests.bench``: time jetool, beside JE and other stores where they are at hand.
 
-Two tables: the log commands beside JE's tools (``cases``), and the engine beside JE, sqlite3 and ZODB (``stores``).
-Both are made for the native build, as ``pip install .`` makes it where there is a C compiler, and for the pure code.
-Each row of ours that has a bound says whether it is kept. With everything at hand, some 20 minutes:
+Two tables: the log commands beside JE's tools (``cases``), and the engine beside JE, sqlite3, ZODB and lmdb
+(``stores``). Both are made for the native build, as ``pip install .`` makes it where there is a C compiler, and for the
+pure code. Each row of ours that has a bound says whether it is kept. With everything at hand, some 20 minutes:
 
     python -m tests.bench --je-classpath /path/to/je/classes
 

@@ -216,10 +216,37 @@ def zodb_line(line: str, directory: Path, records: int, clock: Clock) -> None:
     store.close()
 
 
+def lmdb_line(line: str, directory: Path, records: int, clock: Clock) -> None:
+    """lmdb, no sync. It has no log to recover or to checkpoint: no lines for these."""
+    import lmdb
+
+    store = lmdb.open(str(directory), map_size=1 << 34, sync=False, metasync=False)
+    if line.startswith("put"):
+        keys_now = keys(records, "sequential" if line == "put sequential" else "random")
+        with clock.measured(records):
+            if line == "put bulk":
+                with store.begin(write=True) as txn:
+                    for key in keys_now:
+                        txn.put(key, VALUE)
+            else:
+                for key in keys_now:
+                    with store.begin(write=True) as txn:
+                        txn.put(key, VALUE)
+    elif line == "get":
+        wanted = some_keys(records)
+        with clock.measured(len(wanted)), store.begin() as txn:
+            assert all(txn.get(key) == VALUE for key in wanted)
+    else:
+        with clock.measured(records), store.begin() as txn:
+            assert sum(1 for _ in txn.cursor()) == records
+    store.close()
+
+
 STORES: Final[dict[str, Callable[[str, Path, int, Clock], None]]] = {
     "jetool": jetool_line,
     "sqlite3": sqlite_line,
     "ZODB": zodb_line,
+    "lmdb": lmdb_line,
 }
 
 

@@ -1,4 +1,4 @@
-"""Our engine beside JE, sqlite3 and ZODB: the lines of ``store``, each run in turn by every store that is at hand.
+"""Our engine beside JE, sqlite3, ZODB and lmdb: the lines of ``store``, run in turn by every store that is at hand.
 
 Rates are records per second of the median run. A bound is the least share of another store's rate that ours must reach:
 half of JE's for reading, two fifths for transactional puts, all of it for recovery; and more than ZODB's on every line.
@@ -46,7 +46,9 @@ class Line(NamedTuple):
     of_je: float | None
 
 
-_ALL: Final = (OURS, JE, "sqlite3", "ZODB")
+# Beside JE and sqlite3, those that are installed.
+_INSTALLED: Final = ("ZODB", "lmdb")
+_ALL: Final = (OURS, JE, "sqlite3", *_INSTALLED)
 LINES: Final = (
     Line("put sequential", "", _ALL, 0.4),
     Line("put random", "", _ALL, 0.4),
@@ -83,8 +85,9 @@ def contenders(builds: Sequence[Build], class_path: str) -> list[Contender]:
     if class_path:
         found.append(Contender(JE, JE, ("java", "-cp", class_path, str(_HERE / "JeStore.java")), {}))
     found.append(Contender("sqlite3", "sqlite3", (*script, "sqlite3"), {}))
-    if importlib.util.find_spec("ZODB") is not None:
-        found.append(Contender("ZODB", "ZODB", (*script, "ZODB"), {}))
+    for name in _INSTALLED:
+        if importlib.util.find_spec(name) is not None:
+            found.append(Contender(name, name, (*script, name), {}))
     return found
 
 
