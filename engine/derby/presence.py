@@ -91,8 +91,8 @@ class ContainerNotes:
 
     Attributes:
         named: the first record from the redo low water mark on that names a container.
-        before: for each transaction the first earlier record that names it and that no CLR compensates; undo needs
-            these.
+        before: for each transaction the first earlier record that names it, unless a CLR before the redo low water
+            mark compensates it; undo needs these.
         created: creations in the log.
         removed: containers that the log removes.
         of_catalogue: instants of all records of the catalogue in the scan.
@@ -118,15 +118,17 @@ class ContainerNotes:
         elif not isinstance(operation, (container.ContainerOperation, container.ContainerUndo)):
             return
         key = ContainerKey(operation.segment, operation.container)
-        if one.undo_instant is not None and one.transaction is not None:
-            # A transaction is undone backwards, so that nothing of it remains once its first record is compensated.
-            if self.before.get((key, one.transaction)) == one.undo_instant:
-                del self.before[key, one.transaction]
-            if isinstance(operation, container.ContainerUndo) or one.instant < self._redo_lwm:
-                return
         if one.instant < self._redo_lwm:
-            if one.transaction is not None:
+            if one.transaction is None:
+                return
+            if one.undo_instant is None:
                 self.before.setdefault((key, one.transaction), one.instant)
+            # A transaction is undone backwards, so that nothing of it remains once its first record is compensated.
+            elif self.before.get((key, one.transaction)) == one.undo_instant:
+                del self.before[key, one.transaction]
+            return
+        # Whether a creation is undone later makes no difference: redo needs the container, or its stub.
+        if isinstance(operation, container.ContainerUndo):
             return
         if key not in self.named:
             self.named[key] = one.instant

@@ -236,8 +236,8 @@ def _plain_rows_of(columns: tuple[list[bytes], bytes, bytes]) -> list[Redo]:
 class _Reading:
     """A run that is merged, with its current chunk.
 
-    The records of a chunk of plain versions are made when they are taken: a merge of many runs holds their columns, a
-    third of the memory, and finds its way in a list of keys.
+    The records of a chunk of plain versions are made when they are taken: until then a merge holds columns, and looks
+    for its bound in a list of keys.
 
     Attributes:
         keys: of the current chunk; none if the run was read to its end.
