@@ -26,6 +26,7 @@ static PyMethodDef functions[] = {
     {"tally_slots", tally_slots, METH_VARARGS, NULL},
     {"unpacked_offsets", unpacked_offsets, METH_VARARGS, NULL},
     {"records_of", records_of, METH_VARARGS, NULL},
+    {"merged_rows", merged_rows, METH_VARARGS, NULL},
     {"keep_at_most", keep_at_most, METH_O, NULL},
     {"most_bytes", most_bytes, METH_NOARGS, NULL},
     {"kept_bytes", kept_bytes, METH_NOARGS, NULL},

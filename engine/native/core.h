@@ -27,6 +27,8 @@ FastCall find, covering, ascends, live_slot;
 Call records_of;
 /* lines.c, txns.c, blocks.c */
 Call entry_lines, txn_rows, encode_lns;
+/* runs.c */
+Call merged_rows;
 /* file_map.c */
 Call keep_at_most, most_bytes, kept_bytes;
 extern PyTypeObject file_map_type;

@@ -202,6 +202,19 @@ def records_of(
         IndexError: a slot does not exist.
     """
 
+def merged_rows(
+    columns: list[tuple[list[Any], array[int], array[int]]], places: array[int], bound: Any, /
+) -> list[tuple[bytes, int, int, None]] | None:
+    """The rows of sorted runs up to a bound. Twin: ``engine.recovery.redo_batch.merged_plain``.
+
+    Sixty runs of 200,000 rows each take 0.2 of the time of the twin, which sorts the rows of every step.
+
+    Arguments, result: see the twin. None if a key is not bytes.
+
+    Raises:
+        TypeError, ValueError: the columns or the places are not what their contract says.
+    """
+
 # Maps of files. A ``pread`` of one record costs more than a microsecond, most of it for the system call; a copy from a
 # map costs a twentieth of that. ``engine.storage.disk`` tries the map first and reads in the ordinary way if the result
 # is None. A plain map would have three problems:

@@ -5,21 +5,13 @@
  * search examines. Most of the remaining time is waiting for memory.
  */
 #include "entries.h"
+#include "keys.h"
 #include <stddef.h>
-#include <string.h>
 
 /* Number of references in one cache line. */
 #define REFERENCES 8
 /* Number of search steps in a bottom node that are prefetched before the first: covers most of the keys examined. */
 #define STEPS_AHEAD 4
-
-/* Less than 0, 0 or more than 0, as Python compares bytes: unsigned, the shorter first. */
-static inline int compared(PyObject *one, PyObject *other)
-{
-    Py_ssize_t here = PyBytes_GET_SIZE(one), there = PyBytes_GET_SIZE(other);
-    int order = memcmp(PyBytes_AS_STRING(one), PyBytes_AS_STRING(other), (size_t)(here < there ? here : there));
-    return order ? order : (here > there) - (here < there);
-}
 
 /* Prefetch the bytes of a key, if it has any; nothing is read yet. */
 static inline void ask_for(PyObject *key)

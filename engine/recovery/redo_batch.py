@@ -11,7 +11,8 @@ deleted. If the trees do not fit into the cache, batches become runs, so that ea
 only once, whatever the size of the log. A run is a batch that was sorted by key and written in chunks. The bound of a
 merge step is the smallest of the last keys in the current chunks. The step takes all records up to the bound from every
 run and sorts them: ``list.sort`` recognizes sorted pieces, and keeps the order of the runs for equal keys, which is log
-order. A chunk never ends between two versions of one key; otherwise a later run could supply its version first.
+order. The native build merges runs of plain versions in C. A chunk never ends between two versions of one key;
+otherwise a later run could supply its version first.
 
 Example, chunks of two: run 0 ``a1 c1 | d1``, run 1 ``a2 b2 | c2``. The first bound is ``b``, which gives ``a1 a2 b2``,
 the second ``c``, which gives ``c1 c2``; then comes ``d1``.
@@ -28,6 +29,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple
 
 from engine.format.lsn import file_of
+from engine.native import chosen
 from engine.storage.scratch import ScratchFile
 from engine.tree.apply import RecordVersion, Redo
 from engine.tree.bin_node import times_from
@@ -44,6 +46,9 @@ _NO_LIMIT: Final = 1 << 62
 _KEY: Final = itemgetter(0)
 CHUNK: Final = 1000
 _TIMES: Final = RecordVersion._fields.index("times")
+_NO_NUMBERS: Final = array("q")
+# Keys, LSNs and sizes of plain versions.
+Columns = tuple[list[Key], "array[int]", "array[int]"]
 # For each file, the replaced versions that lie in it: their number, the number of those with a known size, and the
 # total of these sizes.
 Replaced = dict[int, tuple[int, int, int]]
@@ -195,13 +200,10 @@ class RedoRuns:
         reading = [_Reading(db, scratch, places) for scratch, places in self._runs[db.id]]
         while reading:
             bound: Key = min([one.keys[-1] for one in reading])
-            taken: list[Redo] = []
+            yield _plain_up_to(reading, bound) if all(one.is_plain for one in reading) else _up_to(reading, bound)
             for one in reading:
-                taken += one.up_to(bound)
-            if len(reading) > 1:
-                taken.sort(key=_KEY)
+                one.advance()
             reading = [one for one in reading if one.keys]
-            yield taken
 
     def close(self) -> None:
         """Drop all runs."""
@@ -241,6 +243,9 @@ class _Reading:
 
     Attributes:
         keys: of the current chunk; none if the run was read to its end.
+        columns: of a chunk of plain versions: keys, LSNs, sizes.
+        is_plain: whether the current chunk is one of plain versions.
+        at: the number of records of the chunk that were taken.
     """
 
     def __init__(self, db: DatabaseState, scratch: ScratchFile, places: list[int]) -> None:
@@ -248,23 +253,28 @@ class _Reading:
         self._scratch = scratch
         self._places = places
         self._next = 0
-        self._at = 0
-        self._rows: list[Redo] | None = None
-        self._lsns = self._sizes = array("q")
+        self._rows: list[Redo] = []
+        self.at = 0
+        self.is_plain = True
         self.keys: list[Key] = []
-        self._read()
+        self.columns: Columns = [], _NO_NUMBERS, _NO_NUMBERS
+        self.advance()
 
-    def _read(self) -> None:
-        self._at = 0
+    def advance(self) -> None:
+        """Read the next chunk if all records of this one were taken."""
+        if self.at < len(self.keys):
+            return
+        self.at = 0
         if self._next == len(self._places):
             self.keys = []
             return
         found = marshal.loads(self._scratch.get(self._places[self._next]))
         self._next += 1
         # A chunk of plain versions is a tuple of columns, any other a list of rows.
-        if isinstance(found, tuple):
-            self.keys, lsns, sizes = found
-            self._lsns, self._sizes, self._rows = array("q", lsns), array("q", sizes), None
+        self.is_plain = isinstance(found, tuple)
+        if self.is_plain:
+            keys, lsns, sizes = found
+            self.keys, self.columns = keys, (keys, array("q", lsns), array("q", sizes))
             return
         wrap, bare = self._db.order.wrap, self._db.order.comparator is None
         self._rows = [(row[0] if bare else wrap(row[0]), row[1], row[2], _thawed(row[3])) for row in found]
@@ -272,15 +282,54 @@ class _Reading:
 
     def up_to(self, bound: Key) -> list[Redo]:
         """Take the next records of the chunk whose keys are not above a bound."""
-        start = self._at
-        end = self._at = bisect_right(self.keys, bound, start)
-        if self._rows is not None:
-            taken = self._rows[start:end]
-        else:
-            taken = list(zip(self.keys[start:end], self._lsns[start:end], self._sizes[start:end], repeat(None)))
-        if end == len(self.keys):
-            self._read()
-        return taken
+        start = self.at
+        end = self.at = bisect_right(self.keys, bound, start)
+        if not self.is_plain:
+            return self._rows[start:end]
+        keys, lsns, sizes = self.columns
+        return list(zip(keys[start:end], lsns[start:end], sizes[start:end], repeat(None)))
+
+
+def _up_to(reading: list[_Reading], bound: Key) -> list[Redo]:
+    """Take the next records of all runs up to a bound, by key."""
+    taken: list[Redo] = []
+    for one in reading:
+        taken += one.up_to(bound)
+    if len(reading) > 1:
+        taken.sort(key=_KEY)
+    return taken
+
+
+def _plain_up_to(reading: list[_Reading], bound: Key) -> list[Redo]:
+    """Same as ``_up_to``, when all current chunks are of plain versions."""
+    places = array("q", [one.at for one in reading])
+    taken = _merged_rows([one.columns for one in reading], places, bound)
+    if taken is None:
+        return _up_to(reading, bound)
+    for one, place in zip(reading, places, strict=True):
+        one.at = place
+    return taken
+
+
+def merged_plain(columns: list[Columns], places: array[int], bound: Key) -> list[Redo] | None:
+    """The rows of sorted runs up to a bound, sorted by key; rows of one key come in the order of their runs.
+
+    Arguments:
+        columns: of each run the keys, LSNs and sizes; the numbers are arrays of 64-bit numbers ("q").
+        places: for each run, the number of its rows that were taken before; advanced.
+        bound: the last key to take.
+    """
+    taken: list[Redo] = []
+    for index, (keys, lsns, sizes) in enumerate(columns):
+        start = places[index]
+        end = places[index] = bisect_right(keys, bound, start)
+        taken += zip(keys[start:end], lsns[start:end], sizes[start:end], repeat(None))
+    if len(columns) > 1:
+        taken.sort(key=_KEY)
+    return taken
+
+
+_merged_rows: Final = chosen("merged_rows", merged_plain)
 
 
 def _in_chunks(batch: list[Redo], size: int) -> Iterator[list[Redo]]:
