@@ -125,6 +125,7 @@ NATIVE = (
     "engine/tree/spill.py",
     "engine/tree/split.py",
     "engine/tree/tree.py",
+    "engine/tree/values_ahead.py",
     "engine/txn/bulk_append.py",
     "engine/txn/ln_body.py",
     "engine/txn/lock_entry.py",

@@ -1,7 +1,8 @@
 """Walking records in key order, with or without locks (R-TXN-20).
 
 A walk remembers a key, not a place: between two steps the tree may be split, compressed or pruned, and the next step
-finds the place again. When no locks are taken, one step returns a whole BIN.
+finds the place again. When no locks are taken, one step returns a whole BIN, and the records of the next BINs are read
+ahead (``engine.tree.values_ahead``).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.keys import Key
 from engine.tree.tree import edge_bin, find_bin, find_plain, next_bin, read_around, slot_data, slot_values
+from engine.tree.values_ahead import ValuesAhead, live_within, slots_within
 from engine.txn.lock_types import Grant, LockType
 from engine.txn.records import end_marker, gap_lsn
 from engine.txn.txn import Isolation, LockMode, Txn
@@ -97,6 +99,7 @@ class RecordWalker:
         self._lock_type = lock_type
         self._backward = backward
         self._bound = bound
+        self._ahead = ValuesAhead(engine.ctx, state, backward=backward, bound=bound)
 
     def step(self, key: Key | None, *, inclusive: bool, limit: int) -> list[ScannedRecord]:
         """The next records after (or from) a key; None begins at the edge of the database. Empty at the end."""
@@ -164,8 +167,8 @@ class RecordWalker:
                 self._state.order.learned.near = node
             if in_bulk:
                 # No locks are held, and the latch prevents new ones.
-                first, behind = self._extent(node, index)
-                found = _live(self._engine.ctx, node, first, behind, now)
+                first, behind = slots_within(node, index, self._bound, backward=self._backward)
+                found = _live(self._engine.ctx, node, live_within(node, first, behind, now), self._ahead.values(node))
                 if self._backward:
                     found.reverse()
                 if first > 0 if self._backward else behind < len(node):
@@ -190,18 +193,12 @@ class RecordWalker:
                         return ScanBatch(found, False, wait_lsn)
                 index += direction
             if found:
+                if in_bulk:
+                    self._ahead.note_step(node, now)
                 return ScanBatch(found, False, NULL_LSN)
             node = next_bin(self._engine.ctx, node, backward=self._backward)
             index = len(node) - 1 if node is not None and self._backward else 0
         return ScanBatch(found, True, self._lock_end())
-
-    def _extent(self, node: BIN, index: int) -> tuple[int, int]:
-        """The range of slots of a node that lie within the bound, starting at ``index``: the first, and the one
-        after the last.
-        """
-        if self._backward:
-            return 0 if self._bound is None else bisect_left(node.keys, self._bound), index + 1
-        return index, len(node) if self._bound is None else max(bisect_left(node.keys, self._bound), index)
 
     def _is_beyond(self, key: Key) -> bool:
         return bool(key < self._bound if self._backward else key >= self._bound)
@@ -298,11 +295,10 @@ def _circle(state: DatabaseState) -> DamageError:
     )
 
 
-def _live(ctx: TreeContext, node: BIN, first: int, behind: int, now_ms: int) -> list[ScannedRecord]:
-    """The live records in a range of slots, ascending."""
-    keys, lsns, expirations = node.keys, node.lsns, node.expirations
-    chosen = [at for at in range(first, behind) if node.is_live(at) and not is_expired(expirations[at], now_ms)]
-    values = slot_values(ctx, node, chosen)
+def _live(ctx: TreeContext, node: BIN, chosen: list[int], ahead: dict[int, bytes | None] | None) -> list[ScannedRecord]:
+    """The records in slots, ascending."""
+    keys, lsns = node.keys, node.lsns
+    values = slot_values(ctx, node, chosen, ahead)
     if records_of is not None:
         return records_of(ScannedRecord, keys, values, lsns, chosen)
     found: list[ScannedRecord] = []

@@ -215,13 +215,18 @@ class LogAccess:
         """
         if values_at is None or not self._mapped:
             return None
-        last = max([lsns[at] for at in chosen])
         # If the latest entry may still be in the buffer, the caller reads all entries in the ordinary way.
-        if self._is_unwritten(last >> 32, last + 1):
+        if self._may_be_unwritten([lsns[at] for at in chosen]):
             return None
         found = values_at(self._mapped, lsns, sizes, chosen, db_id, in_memory)
         self.reads += len([data for data in found if data is not None])
         return found
+
+    def maps_of(self, lsns: list[int]) -> dict[int, tuple[core.FileMap, int]]:
+        """The maps by file number, with log versions, for reading entries ahead; none if an entry may not be in its
+        file yet.
+        """
+        return {} if self._may_be_unwritten(lsns) else self._mapped
 
     def user_entries(self, lsns: list[int], sizes: list[int]) -> list[bytes | None]:
         """Like ``user_entry``, for ascending LSNs; entries that are close together are read at once."""
@@ -261,6 +266,11 @@ class LogAccess:
             self._mapped[number] = found, self.version_of(number)
         else:
             self._mapped.pop(number, None)
+
+    def _may_be_unwritten(self, lsns: list[int]) -> bool:
+        """Whether the latest of some entries may not be in the file yet."""
+        last = max(lsns)
+        return self._is_unwritten(last >> 32, last + 1)
 
     def _is_unwritten(self, number: int, end: int) -> bool:
         """Whether bytes before an LSN, in the same file, may not be in the file yet."""

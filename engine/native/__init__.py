@@ -67,6 +67,7 @@ value_at: Callable[[_Maps, int, int, int], bytes | None] | None = getattr(extens
 values_at: Callable[[_Maps, list[int], list[int], list[int], int, bool], list[bytes | None]] | None = getattr(
     extension, "values_at", None
 )
+new_read_ahead: Callable[[], core.ReadAhead] | None = getattr(extension, "ReadAhead", None)
 unpacked_offsets: Callable[[int, bytes], tuple[int, ...] | None] | None = getattr(extension, "unpacked_offsets", None)
 encode_lns: Callable[[Any, Any, tuple[Any, Any], tuple[Any, Any], tuple[bytes, bytes], int], int | None] | None = (
     getattr(extension, "encode_lns", None)

@@ -1,5 +1,5 @@
-/* The extension engine.native.core: one table of all functions, and the class FileMap. Importing it reads nothing but
- * this file; each part takes its numbers of the format with its first call (READY in entries.h).
+/* The extension engine.native.core: one table of all functions, and the classes FileMap and ReadAhead. Importing it reads
+ * nothing but this file; each part takes its numbers of the format with its first call (READY in entries.h).
  */
 #include "core.h"
 
@@ -37,10 +37,16 @@ static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, .m_name = "engine.native.core", .m_size = -1, .m_methods = functions,
 };
 
+static int add_class(PyObject *module, const char *name, PyTypeObject *class)
+{
+    return PyType_Ready(class) < 0 ? -1 : PyModule_AddObjectRef(module, name, (PyObject *)class);
+}
+
 PyMODINIT_FUNC PyInit_core(void)
 {
-    PyObject *module = PyType_Ready(&file_map_type) < 0 ? NULL : PyModule_Create(&definition);
-    if (module && PyModule_AddObjectRef(module, "FileMap", (PyObject *)&file_map_type) < 0) {
+    PyObject *module = PyModule_Create(&definition);
+    if (module
+        && (add_class(module, "FileMap", &file_map_type) < 0 || add_class(module, "ReadAhead", &read_ahead_type) < 0)) {
         Py_CLEAR(module);
     }
     return module;

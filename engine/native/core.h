@@ -32,6 +32,8 @@ Call merged_rows;
 /* file_map.c */
 Call keep_at_most, most_bytes, kept_bytes;
 extern PyTypeObject file_map_type;
+/* read_ahead.c */
+extern PyTypeObject read_ahead_type;
 
 /* Address of bytes in a FileMap; NULL unless all of their chunks were read before. Changes nothing. */
 const char *place_in_map(PyObject *map, size_t offset, size_t length);

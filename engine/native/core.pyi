@@ -299,6 +299,31 @@ def values_at(
         IndexError: a slot does not exist.
     """
 
+@final
+class ReadAhead:
+    """``values_at`` in two steps: a thread reads the files between ``begin`` and ``finish``.
+
+    The thread needs no lock of the interpreter, so it reads while Python prints records. It starts with the first
+    ``begin`` and ends with the object. Twin: ``values_at`` at the time of ``finish``.
+
+    Example: after ``begin({5: (map, 17)}, [0x50000082c, 0x5000008ba], [142, 142])`` and other work, ``finish(3)``
+    returns the data of both records, which are in database 3.
+    """
+
+    def __new__(cls) -> ReadAhead: ...
+    def begin(self, files: dict[int, tuple[FileMap, int]], lsns: list[int], sizes: list[int], /) -> bool:
+        """Begin to read; forgets what was begun before.
+
+        Returns:
+            False if there is no thread for it; then ``finish`` returns an empty list.
+
+        Raises:
+            ValueError: not every LSN has a size.
+        """
+
+    def finish(self, db_id: int, /) -> list[bytes | None]:
+        """The data of the records, as ``values_at`` returns them; may wait for the thread."""
+
 def queue_slots(
     lsns: list[int],
     sizes: list[int],

@@ -7,16 +7,14 @@
  */
 #include "packed.h"
 #include "queues.h"
+#include "values.h"
 #include <stdlib.h>
 #include <unistd.h>
 
-/* Longer entries would not get faster. */
-#define LONGEST 4096
 /* Bytes in one cache line. */
 #define LINE 64
 /* Entries with a smaller gap between them are read together, up to the size of the buffer. */
 #define MOST_GAP 4096
-#define BUFFER (256 << 10)
 
 static unsigned char is_common[256], is_transactional[256], is_put[256];
 static long header_bytes, header_with_vlsn_bytes, type_at, flags_at, size_at, checksum_bytes;
@@ -46,16 +44,14 @@ static const Number from_format[] = {
     {"engine.format.fast.queued_slots", "MOST_BYTES", &most_of_slot},
 };
 
-/* READY, and the types of LNs. */
-static int is_ready(void)
+int values_are_ready(void)
 {
     return has_numbers
         || (take_types("COMMON_LNS", is_common) && take_types("TRANSACTIONAL", is_transactional)
             && take_types("COMMON_PUTS", is_put) && READY());
 }
 
-/* The data within a whole entry; NULL if the general decoder is needed. */
-static const unsigned char *data_of(const unsigned char *entry, size_t size, long version, int64_t db_id, size_t *length)
+const unsigned char *data_of(const unsigned char *entry, size_t size, long version, int64_t db_id, size_t *length)
 {
     int type = entry[type_at], bits = entry[flags_at];
     size_t head = (size_t)(bits & (replicated | vlsn_present) ? header_with_vlsn_bytes : header_bytes);
@@ -85,8 +81,7 @@ static const unsigned char *data_of(const unsigned char *entry, size_t size, lon
     return entry + from.at;
 }
 
-/* The data of the entry at a position of a map, or None. */
-static PyObject *data_at(const char *place, size_t size, long version, int64_t db_id)
+PyObject *data_at(const char *place, size_t size, long version, int64_t db_id)
 {
     unsigned char entry[LONGEST];
     size_t length;
@@ -99,17 +94,7 @@ static PyObject *data_at(const char *place, size_t size, long version, int64_t d
     Py_RETURN_NONE;
 }
 
-/* An entry that is asked for. */
-typedef struct {
-    PyObject *map; /* of its file; NULL if the twin has to read it */
-    const char *place; /* in the map; NULL if the file has to be read */
-    size_t offset, size;
-    long version;
-    Py_ssize_t index; /* in the result */
-} Wanted;
-
-/* Where the entry of an LSN is. 0 if the twin has to read it, perhaps with an error set. */
-static int find_entry(PyObject *files, PyObject *lsn, PyObject *size, Wanted *entry)
+int find_entry(PyObject *files, PyObject *lsn, PyObject *size, Wanted *entry)
 {
     entry->map = NULL;
     entry->place = NULL;
@@ -146,7 +131,7 @@ static int is_dict_and_lists(PyObject *files, PyObject *lsns, PyObject *sizes, P
 
 PyObject *value_at(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_t count)
 {
-    if (!is_ready()) {
+    if (!values_are_ready()) {
         return NULL;
     }
     if (count != 4 || !PyDict_CheckExact(args[0])) {
@@ -161,7 +146,7 @@ PyObject *value_at(PyObject *Py_UNUSED(module), PyObject *const *args, Py_ssize_
     return data_at(entry.place, entry.size, entry.version, db_id);
 }
 
-static int by_place(const void *one, const void *other)
+int by_place(const void *one, const void *other)
 {
     const Wanted *left = one, *right = other;
     if (left->map != right->map) {
@@ -170,8 +155,7 @@ static int by_place(const void *one, const void *other)
     return left->offset < right->offset ? -1 : left->offset > right->offset;
 }
 
-/* The number of entries, from the first one on, that one read of a file brings, and the length of that read. */
-static Py_ssize_t neighbours(const Wanted *entries, Py_ssize_t count, size_t *length)
+Py_ssize_t neighbours(const Wanted *entries, Py_ssize_t count, size_t *length)
 {
     Py_ssize_t taken = 1;
     size_t start = entries->offset, end = start + entries->size;
@@ -220,9 +204,7 @@ static int read_together(const Wanted *entries, Py_ssize_t count, size_t length,
     return 1;
 }
 
-/* Read the entries that no map has, file by file and forward, and put their data into the result; 0 with an error set.
- * The maps are held meanwhile: other threads run while a file is read. */
-static int read_rest(Wanted *entries, Py_ssize_t count, int64_t db_id, PyObject *found)
+int read_rest(Wanted *entries, Py_ssize_t count, int64_t db_id, PyObject *found)
 {
     char *buffer = PyMem_Malloc(BUFFER);
     if (!buffer) {
@@ -252,7 +234,7 @@ PyObject *values_at(PyObject *Py_UNUSED(module), PyObject *args)
     PyObject *files, *lsns, *sizes, *chosen;
     long long db_id;
     int in_memory = 0;
-    if (!is_ready() || !PyArg_ParseTuple(args, "OOOOL|p", &files, &lsns, &sizes, &chosen, &db_id, &in_memory)) {
+    if (!values_are_ready() || !PyArg_ParseTuple(args, "OOOOL|p", &files, &lsns, &sizes, &chosen, &db_id, &in_memory)) {
         return NULL;
     }
     if (!is_dict_and_lists(files, lsns, sizes, chosen)) {
@@ -378,7 +360,7 @@ PyObject *unlike_slots(PyObject *Py_UNUSED(module), PyObject *args)
     Py_buffer queue, obsolete;
     long long start, db_id;
     long version;
-    if (!is_ready() || !PyArg_ParseTuple(args, "SLy*lLy*", &data, &start, &queue, &version, &db_id, &obsolete)) {
+    if (!values_are_ready() || !PyArg_ParseTuple(args, "SLy*lLy*", &data, &start, &queue, &version, &db_id, &obsolete)) {
         return NULL;
     }
     if (start < 0 || queue.len % (Py_ssize_t)sizeof(QueuedSlot) || obsolete.len % (Py_ssize_t)sizeof(uint64_t)) {

@@ -416,15 +416,33 @@ def read_around(ctx: TreeContext, node: BIN, data: bytes) -> None:
                 node.data_bytes += len(value)
 
 
-def slot_values(ctx: TreeContext, node: BIN, chosen: list[int]) -> list[bytes | None]:
-    """Like ``slot_data``, for several slots: their LNs are read in log order, neighbouring ones at once."""
+def without_data(node: BIN, chosen: list[int]) -> list[int]:
+    """The chosen slots whose data has to be read at their LSNs."""
+    if node.db.duplicates:
+        return []
+    values, states = node.values, node.states
+    return [at for at in chosen if values[at] is None and not states[at] & SLOT_EMBEDDED]
+
+
+def slot_values(
+    ctx: TreeContext, node: BIN, chosen: list[int], ahead: dict[int, bytes | None] | None = None
+) -> list[bytes | None]:
+    """Like ``slot_data``, for several slots: their LNs are read in log order, neighbouring ones at once.
+
+    Arguments:
+        ahead: data that was read before, by LSN.
+    """
     if node.db.duplicates:
         return [b""] * len(chosen)
-    values, states, lsns, sizes = node.values, node.states, node.lsns, node.sizes
-    missing = [at for at in chosen if values[at] is None and not states[at] & SLOT_EMBEDDED]
+    values, lsns, sizes = node.values, node.lsns, node.sizes
+    missing = without_data(node, chosen)
     read: dict[int, bytes | None] = {}
     if missing:
-        mapped = ctx.access.user_values(lsns, sizes, missing, node.db.id)
+        mapped = (
+            [ahead.get(lsns[at]) for at in missing]
+            if ahead
+            else ctx.access.user_values(lsns, sizes, missing, node.db.id)
+        )
         if mapped is not None:
             rest = [at for at, data in zip(missing, mapped, strict=True) if data is None]
             if not rest and len(missing) == len(chosen):

@@ -155,10 +155,17 @@ def test_entries_that_no_map_has_are_read_from_the_file(
     order.shuffle(chosen)
     places = [(lsns[at] & 0xFFFFFFFF, sizes[at]) for at in chosen]
     expected = [by_twin(content[at : at + size], size, 17, 3) if size <= 4096 else None for at, size in places]
+    ahead, files = core.ReadAhead(), {5: (made, 17)}
+    asked = [lsns[at] for at in chosen], [sizes[at] for at in chosen]
+    assert ahead.begin(files, *asked)
     for _ in range(2):
-        assert core.values_at({5: (made, 17)}, lsns, sizes, chosen, 3) == expected
+        assert core.values_at(files, lsns, sizes, chosen, 3) == expected
+        assert ahead.finish(3) == expected
+        # What maps have by now is not read.
+        assert ahead.begin(files, *asked)
     made.close()
-    assert core.values_at({5: (made, 17)}, lsns, sizes, chosen, 3) == [None] * len(chosen)
+    assert core.values_at(files, lsns, sizes, chosen, 3) == [None] * len(chosen)
+    assert ahead.finish(3) == [None] * len(chosen)
 
 
 def test_a_file_that_grows_and_one_that_is_closed(tmp_path: Path) -> None:
@@ -188,4 +195,72 @@ def test_a_file_that_shrinks_and_a_chunk_that_nobody_has_read(tmp_path: Path) ->
     assert core.value_at(files, lsn, len(entry), 3) is None
     assert core.values_at(files, [lsn], [len(entry)], [0], 3) == [None]
     os.close(handle)
+    made.close()
+
+
+def test_reading_ahead_step_by_step(tmp_path: Path) -> None:
+    """Batches one after the other, batches that nobody takes, and whatever is not to be had."""
+    entries = [
+        sealed(36, 0, 0, encode_user_fields(0, 0, 3, (-1, None, -1), b"", b"%d" % n * 40, b"k")) for n in range(9)
+    ]
+    made = map_with(tmp_path, b"".join(entries), seen=False)
+    offsets = [sum(map(len, entries[:n])) for n in range(9)]
+    lsns, sizes = [5 << 32 | offset for offset in offsets], [len(entry) for entry in entries]
+    expected: list[bytes | None] = [b"%d" % n * 40 for n in range(9)]
+    files, ahead = {5: (made, 17)}, core.ReadAhead()
+    assert ahead.finish(3) == []
+    for count in range(10):
+        assert ahead.begin(files, lsns[:count], sizes[:count])
+        assert ahead.finish(3) == expected[:count]
+        assert ahead.finish(3) == []
+    assert ahead.begin(files, lsns, sizes)
+    assert ahead.begin(files, lsns[::-1], sizes[::-1])
+    assert ahead.finish(4) == [None] * 9
+    lsns[2], lsns[4], sizes[5], sizes[6], sizes[7] = NULL_LSN, 6 << 32, 0, 1 << 40, sizes[7] - 1
+    assert ahead.begin(files, lsns, sizes)
+    assert ahead.finish(3) == [None if n in (2, 4, 5, 6, 7) else expected[n] for n in range(9)]
+    assert ahead.begin({}, lsns, sizes)
+    assert ahead.finish(3) == [None] * 9
+    for arguments in ((files, lsns, sizes[1:]), (files, lsns, tuple(sizes)), (None, lsns, sizes), (files, lsns)):
+        with pytest.raises((TypeError, ValueError)):
+            ahead.begin(*arguments)
+    with pytest.raises(TypeError):
+        ahead.finish("3")  # type: ignore[arg-type]
+    # Objects end while their threads read, and before they have begun.
+    for _ in range(50):
+        core.ReadAhead()
+        left = core.ReadAhead()
+        assert left.begin(files, lsns, sizes)
+    made.close()
+
+
+def test_a_batch_beyond_its_memory_is_left_to_the_twin(tmp_path: Path) -> None:
+    data = bytes(4000)
+    entry = sealed(36, 0, 0, encode_user_fields(0, 0, 3, (-1, None, -1), b"", data, b"k"))
+    made = map_with(tmp_path, (entry + bytes(5000)) * 1500, seen=False)
+    lsns = [5 << 32 | at * (len(entry) + 5000) for at in range(1500)]
+    ahead = core.ReadAhead()
+    assert ahead.begin({5: (made, 17)}, lsns, [len(entry)] * 1500)
+    found = ahead.finish(3)
+    read = (4 << 20) // len(entry)
+    assert found == [data] * read + [None] * (1500 - read)
+    made.close()
+
+
+def test_a_forked_process_reads_nothing_ahead(tmp_path: Path) -> None:
+    entry = sealed(36, 0, 0, encode_user_fields(0, 0, 3, (-1, None, -1), b"", b"data", b"k"))
+    made = map_with(tmp_path, entry, seen=False)
+    files, ahead = {5: (made, 17)}, core.ReadAhead()
+    assert ahead.begin(files, [5 << 32], [len(entry)])
+    child = os.fork()
+    if child == 0:
+        try:
+            is_right = ahead.finish(3) in ([b"data"], [None]) and not ahead.begin(files, [5 << 32], [len(entry)])
+            is_right = is_right and ahead.finish(3) == []
+            del ahead
+            os._exit(0 if is_right else 1)
+        finally:
+            os._exit(2)
+    assert os.waitpid(child, 0)[1] == 0
+    assert ahead.finish(3) == [b"data"]
     made.close()
