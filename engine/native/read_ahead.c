@@ -264,7 +264,8 @@ static PyObject *ReadAhead_finish(ReadAhead *ahead, PyObject *arg)
         }
         at += taken;
     }
-    if (found && !read_rest(&ahead->entries[ahead->to_read], gone - ahead->to_read, db_id, found)) {
+    if (found && gone > ahead->to_read
+        && !read_rest(&ahead->entries[ahead->to_read], gone - ahead->to_read, db_id, found)) {
         Py_CLEAR(found);
     }
     forget(ahead);
