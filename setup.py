@@ -13,8 +13,8 @@ annotated with, causes of errors by ``engine.errors.caused_by``. CI runs their t
 
 One extension is written in C (``engine/native``): the walks over headers, in which every pass over a log spends its
 time; the search for expiring records; maps of files, which have to survive SIGBUS; and the inner loops of look-ups and
-scans: the slots of a BIN, the search among keys, the data of a record, and the threads that read data ahead; the merge
-of redo's runs; the lines of ``dump-log``, the rows of ``txns`` and the blocks of ``load``. Nothing needs it to be there.
+scans: the slots of a BIN, the search among keys, the data of a record, the threads that read data ahead; the merge of
+redo's runs; the lines of ``dump-log``, the rows of ``txns`` and the blocks of ``load``. Nothing needs it to be there.
 
 All or nothing, since mypyc makes one shared object for all modules and a shim for each, and a shim without the shared
 object cannot be imported. ``jetool --version`` says which build runs.
