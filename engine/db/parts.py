@@ -51,7 +51,7 @@ class EnvironmentParts:
         ctx, catalog: trees and databases, recovered or new.
         utilization: the utilization as recovery has counted it.
         recovery: the result of recovery.
-        listener: receives the steps of checkpoints.
+        listener: receives the steps of checkpoints, and of logging what recovery has changed.
 
     Attributes:
         tail: the end of the log at opening; None for a new environment.
@@ -72,6 +72,7 @@ class EnvironmentParts:
         listener: Listener,
     ) -> None:
         self.config = config
+        self.listener = listener
         self.ctx = ctx
         self.catalog = catalog
         self.utilization = utilization

@@ -110,7 +110,7 @@ def survey(storage: Storage, files: LogFiles, *, quick: bool = False, listener: 
         files: the log files.
         quick: read only what is needed to find the last CkptEnd; ``work`` is then None, and VLSNs and rollbacks are
             missing.
-        listener: receives ``read log`` steps in files.
+        listener: receives ``find checkpoint`` and ``read log`` steps in files.
 
     Raises:
         UnsupportedError: the last files are of a log version that this program does not read.
@@ -238,7 +238,9 @@ class _Surveyor:
 
     def _last_checkpoint(self, last_lsn: int) -> _End:
         found = LogAfterCheckpoint()
-        for file in reversed(self._files.files):
+        for number, file in enumerate(reversed(self._files.files)):
+            # How many files there are to read is not known before the checkpoint is found.
+            self._listener.step("find checkpoint", number, 0)
             if last_lsn == NULL_LSN or file.number > file_of(last_lsn):
                 continue
             limit = last_lsn + 1 if file.number == file_of(last_lsn) else NULL_LSN

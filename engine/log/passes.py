@@ -136,9 +136,14 @@ def backward(
         on_gap: called for every gap in the file numbers; None: a gap is damage.
     """
     for piece in backward_pieces(access, extent, on_gap):
-        for pos in reversed(positions(piece, wanted)):
-            access.at_lsn = piece.lsn + pos
-            yield raw_at(piece, pos)
+        yield from entries_back(access, piece, wanted)
+
+
+def entries_back(access: LogAccess, piece: RangePiece, wanted: frozenset[int]) -> Iterator[RawEntry]:
+    """Entries of a piece, the last one first."""
+    for pos in reversed(positions(piece, wanted)):
+        access.at_lsn = piece.lsn + pos
+        yield raw_at(piece, pos)
 
 
 def forward_pieces(access: LogAccess, extent: LogRange, *, gaps: bool = False) -> Iterator[RangePiece]:

@@ -12,7 +12,7 @@ from contextlib import closing
 from typing import Final, NamedTuple
 
 from engine.errors import DamageError, RefusedError, UnsupportedError
-from engine.events import SILENT, Listener
+from engine.events import SILENT, Listener, Progress
 from engine.format.entry.file_header import FILE_HEADER_BYTES
 from engine.format.entry_types import (
     CKPT_END,
@@ -29,7 +29,7 @@ from engine.log.access import LogAccess
 from engine.log.damage import AfterDamage, AfterDamageCount, is_full
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LogFile, LogFiles
-from engine.log.passes import LogRange, backward
+from engine.log.passes import LogRange, backward_pieces, bytes_of, entries_back
 from engine.log.reader import FileReader
 from engine.storage.base import Storage
 
@@ -212,14 +212,20 @@ def _is_header(storage: Storage, file: LogFile) -> bool:
         return False
 
 
-def find_last_checkpoint(access: LogAccess, tail: Tail) -> LastCheckpoint:
-    """The last CkptEnd of the whole log, and the latest root (R-REC-4, R-REC-5)."""
+def find_last_checkpoint(access: LogAccess, tail: Tail, listener: Listener = SILENT) -> LastCheckpoint:
+    """The last CkptEnd of the whole log, and the latest root (R-REC-4, R-REC-5).
+
+    Arguments:
+        listener: receives the step ``FIND_LAST_CKPT``, in bytes, if the checkpoint is not in the last file.
+    """
     notes = CheckpointNotes(tail.ckpt_end_lsn, tail.partial_ckpt_start, tail.root_lsn)
     if notes.ckpt_end_lsn == NULL_LSN:
         before = LogRange(NULL_LSN, make_lsn(tail.last_file.number, FILE_HEADER_BYTES))
-        for raw in backward(access, before, CKPT_ENTRIES):
-            if notes.before(raw.lsn, raw.type_number):
+        progress = Progress(listener, "FIND_LAST_CKPT", bytes_of(access, before))
+        for piece in backward_pieces(access, before):
+            if any(notes.before(raw.lsn, raw.type_number) for raw in entries_back(access, piece, CKPT_ENTRIES)):
                 break
+            progress.add(len(piece.data))
     return LastCheckpoint(notes.ckpt_end_lsn, notes.partial_ckpt_start, notes.root_lsn)
 
 

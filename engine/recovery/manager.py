@@ -173,7 +173,7 @@ class Recovery:
         """Find the checkpoint and the root (R-REC-4 to R-REC-6)."""
         access, result, tail = self._ctx.access, self.result, self._tail
         self._listener.step("FIND_LAST_CKPT", 0, 0)
-        last = find_last_checkpoint(access, tail)
+        last = find_last_checkpoint(access, tail, self._listener)
         result.end_lsn, result.last_lsn, result.cut_bytes = tail.end_lsn, tail.last_lsn, tail.cut_bytes
         result.ckpt_end_lsn, result.partial_ckpt_start = last.ckpt_end_lsn, last.partial_ckpt_start
         result.root_lsn = last.root_lsn

@@ -12,6 +12,9 @@ followed before the other half, the first half would replace the whole node (R-T
 
 from __future__ import annotations
 
+from typing import Final
+
+from engine.events import Listener, Progress
 from engine.format.codecs import encode_body
 from engine.format.entry.ln import EMBEDDED, HAS_EXPIRATION, LN, creation_flag
 from engine.format.entry.node import DIRTY, SLOT_EMBEDDED, encode_node
@@ -29,6 +32,8 @@ from engine.tree.keys import UnknownOrderError
 from engine.tree.node_codec import encode_usual, node_to
 from engine.tree.spill import is_spilled
 from engine.tree.tree import child_of, delist
+
+_NODES_BETWEEN_REPORTS: Final = 16
 
 
 def log_node(ctx: TreeContext, node: IN, provisional: Provisional, *, allow_delta: bool = False) -> int:
@@ -177,12 +182,17 @@ def _update_parent(node: IN, lsn: int, size: int, handed_up: list[ObsoleteNode])
         node.provisional_obsolete = []
 
 
-def settle(ctx: TreeContext, roots: list[IN]) -> None:
-    """Log all nodes in the scratch file and all trees that recovery has split; then close the scratch file."""
+def settle(ctx: TreeContext, roots: list[IN], listener: Listener) -> None:
+    """Log all nodes in the scratch file and all trees that recovery has split; then close the scratch file.
+
+    Arguments:
+        listener: receives the step ``LOG_SPILLED_NODES``.
+    """
     if ctx.spill is not None:
         if ctx.spill.nodes:
+            progress = Progress(listener, "LOG_SPILLED_NODES", ctx.spill.held, every=_NODES_BETWEEN_REPORTS)
             for root in roots:
-                _settle(ctx, root)
+                _settle(ctx, root, progress)
         # From now on there is a writer: evicted nodes are logged.
         ctx.spill.close()
         ctx.spill = None
@@ -207,15 +217,16 @@ def _log_below(ctx: TreeContext, node: IN) -> None:
                 log_node(ctx, kid, Provisional.YES, allow_delta=True)
 
 
-def _settle(ctx: TreeContext, node: IN) -> None:
+def _settle(ctx: TreeContext, node: IN, progress: Progress) -> None:
     for index, kid in enumerate(node.kids):
         if kid is not None:
-            _settle(ctx, kid)
+            _settle(ctx, kid, progress)
         elif is_spilled(node.lsns[index]):
             child = child_of(ctx, node, index)
             # Children first: the node must hold their LSNs before it is logged.
-            _settle(ctx, child)
+            _settle(ctx, child, progress)
             # The following checkpoint logs the ancestors, so YES is enough (R-REC-64).
             log_node(ctx, child, Provisional.YES, allow_delta=True)
             node.kids[index] = None
             delist(ctx, child)
+            progress.add(1)

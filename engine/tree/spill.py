@@ -62,6 +62,11 @@ class Spill:
         self._out: set[int] = set()
         self.nodes = 0
 
+    @property
+    def held(self) -> int:
+        """Number of nodes in the scratch file now."""
+        return len(self._out)
+
     def out(self, node: IN, lsn: int) -> int:
         """Spill a node without children in memory; returns the mark for its parent's slot.
 

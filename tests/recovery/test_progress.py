@@ -6,6 +6,9 @@ from pathlib import Path
 
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
+from engine.inspect.survey import survey
+from engine.log.files import list_log_files
+from engine.storage.memory import MemoryStorage
 from tests.support import corpus
 
 OF_BYTES = ("READ_DBMAP_INFO", "UNDO_DATA_RECORDS", "REDO_DATA_RECORDS")
@@ -43,3 +46,27 @@ def test_files_that_are_verified_first_are_told_one_by_one() -> None:
     heard = recovered(corpus.path() / "je/je-18.3.20/rollback-straddle/env")[0].heard["VERIFY"]
     assert heard[0][0] == 0
     assert heard[-1][0] == heard[-1][1]
+
+
+def test_the_search_for_a_checkpoint_far_back_is_told() -> None:
+    storage = MemoryStorage()
+    config = EnvironmentConfig(
+        create=True, checkpoint_bytes=1 << 60, file_max_bytes=20_000, run_checkpointer=False, run_cleaner=False
+    )
+    env = Environment(storage, config)
+    with env.create_database("d") as db, env.begin() as txn:
+        for number in range(2000):
+            db.put(b"%05d" % number, bytes(50), txn)
+    env.engine.crash()
+    files = list_log_files(storage)
+    assert len(files.files) > 5
+    steps = Steps()
+    with Environment(storage, EnvironmentConfig(read_only=True), steps):
+        heard = steps.heard["FIND_LAST_CKPT"]
+    total = heard[-1][1]
+    assert heard == sorted(heard)
+    assert len(heard) > 5
+    assert total // 2 < heard[-1][0] <= total < sum(file.size_bytes for file in files.files)
+    of_survey = Steps()
+    survey(storage, files, listener=of_survey)
+    assert of_survey.heard["find checkpoint"] == [(number, 0) for number in range(len(files.files))]

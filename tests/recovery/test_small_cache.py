@@ -144,6 +144,20 @@ def test_nothing_is_logged_before_recovery_has_succeeded_and_then_provisionally(
     assert set(nodes) == {Provisional.YES}
 
 
+def test_spilled_nodes_that_are_logged_are_told(case: tuple[MemoryStorage, State]) -> None:
+    steps = Steps()
+    config = EnvironmentConfig(cache_bytes=TINY_CACHE, checkpoint_bytes=0)
+    with Environment(copy_of(case[0]), config, steps):
+        heard = steps.heard["LOG_SPILLED_NODES"]
+    total = heard[0][1]
+    assert heard[0] == (0, total)
+    assert [done for done, _ in heard] == list(range(0, total + 1, 16))
+    assert total > 32
+    ample = Steps()
+    with Environment(copy_of(case[0]), EnvironmentConfig(checkpoint_bytes=0), ample):
+        assert "LOG_SPILLED_NODES" not in ample.heard
+
+
 @pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_crash_at_operations_of_such_a_recovery(case: tuple[MemoryStorage, State], every: int) -> None:
     """Recovered again, with the tiny cache and in memory; and recovered after a second crash."""

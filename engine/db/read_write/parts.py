@@ -80,7 +80,7 @@ def attach_writer(
     parts.naming.removed = parts.utilization.count_removed
     roots = [root_in_memory(db) for db in parts.catalog.loaded()]
     # ``settle`` comes last: it logs nodes, so everything above has to be connected.
-    settle(parts.ctx, [root for root in roots if root is not None])
+    settle(parts.ctx, [root for root in roots if root is not None], parts.listener)
 
 
 def _root_logged(parts: EnvironmentParts, db: DatabaseState) -> None:
