@@ -207,7 +207,7 @@ def merged_rows(
 ) -> list[tuple[bytes, int, int, None]] | None:
     """The rows of sorted runs up to a bound. Twin: ``engine.recovery.redo_batch.merged_plain``.
 
-    Sixty runs of 200,000 rows each take 0.2 of the time of the twin, which sorts the rows of every step.
+    64 runs, steps of 1,000 rows: 0.3 of the time of the twin (compiled by mypyc), which sorts the rows of every step.
 
     Arguments, result: see the twin. None if a key is not bytes.
 
@@ -315,7 +315,8 @@ class ReadAhead:
         """Begin to read; forgets what was begun before.
 
         Returns:
-            False if there is no thread for it; then ``finish`` returns an empty list.
+            False if there is no thread for it: the process has 16 of them, the system gives none, or the object comes
+            from before a fork. Then ``finish`` returns an empty list.
 
         Raises:
             ValueError: not every LSN has a size.

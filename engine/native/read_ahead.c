@@ -15,6 +15,11 @@
 
 /* Entries beyond these bytes are left to the twin. */
 #define MOST_BYTES (4 << 20)
+/* Threads of the process: a program may have any number of walks that it has not ended. */
+#define MOST_THREADS 16
+
+/* Objects that have a thread; in a process that was forked also those whose thread is in the other one. */
+static int threads;
 
 /* One read of a file, of entries that are close together. */
 typedef struct {
@@ -70,11 +75,12 @@ static int has_thread(ReadAhead *ahead)
     }
     sigset_t all, before;
     sigfillset(&all);
-    if (pthread_sigmask(SIG_SETMASK, &all, &before) != 0) {
+    if (threads >= MOST_THREADS || pthread_sigmask(SIG_SETMASK, &all, &before) != 0) {
         return 0;
     }
     if (pthread_create(&ahead->thread, NULL, serve, ahead) == 0) {
         ahead->process = getpid();
+        threads++;
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return ahead->process != 0;
@@ -161,7 +167,7 @@ static int note_reads(ReadAhead *ahead)
         const Wanted *entry = &ahead->entries[at];
         Py_ssize_t taken = neighbours(entry, ahead->to_read - at, &length);
         int handle = handle_of_map(entry->map);
-        if (length > BUFFER || total + length > MOST_BYTES) {
+        if (total + length > MOST_BYTES) {
             break;
         }
         ahead->reads[ahead->read_count++] = (Read){.handle = handle, .offset = entry->offset, .length = length, .got = -1};
@@ -288,6 +294,7 @@ static PyObject *ReadAhead_new(PyTypeObject *type, PyObject *args, PyObject *nam
 
 static void ReadAhead_dealloc(ReadAhead *ahead)
 {
+    threads -= ahead->process != 0;
     if (ahead->process == getpid()) {
         wait_for_thread(ahead);
         set_state(ahead, CLOSED);

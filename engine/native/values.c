@@ -15,6 +15,7 @@
 #define LINE 64
 /* Entries with a smaller gap between them are read together, up to the size of the buffer. */
 #define MOST_GAP 4096
+#define BUFFER (256 << 10)
 
 static unsigned char is_common[256], is_transactional[256], is_put[256];
 static long header_bytes, header_with_vlsn_bytes, type_at, flags_at, size_at, checksum_bytes;

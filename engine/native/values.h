@@ -6,9 +6,6 @@
 
 /* Longer entries would not get faster. */
 #define LONGEST 4096
-/* The most bytes of one read. */
-#define BUFFER (256 << 10)
-
 /* An entry that is asked for. */
 typedef struct {
     PyObject *map; /* of its file; NULL if the twin has to read it */

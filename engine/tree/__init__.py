@@ -20,5 +20,5 @@ Also here:
 * ``spill``: changed nodes that the cache cannot hold while nothing can be logged
 * ``split``: splits
 * ``tree``: searching one tree, fetching nodes on demand, and creating a tree
-* ``values_ahead``: the data of records that a walk comes to next, read by a thread
+* ``values_ahead``: the data of records that a walk comes to next, read by threads
 """

@@ -3,8 +3,9 @@
 In a log that is larger than the caches of the processor a record takes longer to read than to print. The thread
 (``engine.native.core.ReadAhead``) reads the LNs of the next BINs: of one BIN at first, then of twice that number, up to
 16. Two batches are read at a time, each by a thread of its own, so that a thread has work while the walk takes a batch.
-What was read serves a slot with the same LSN only, and an LSN means the same entry for ever: a change of the tree makes
-the work useless, and never wrong. The pure build has no such threads, and reads nothing ahead.
+What was read serves a slot with the same LSN only, and no LSN is used twice while an environment is open: a change of
+the tree makes the work useless, and never wrong. The pure build has no such threads, and reads nothing ahead. Nor does
+a walk that gets none, because other walks that have not ended hold all of them.
 
 Example: a walk of 100 BINs. Step 2 returns BIN 2, and BIN 3 begins. Step 3 takes its data, and BINs 4 and 5 begin.
 Step 4 takes the data of both, and BINs 6 to 9 begin; step 5 begins BINs 10 to 17.

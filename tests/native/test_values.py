@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -263,4 +264,24 @@ def test_a_forked_process_reads_nothing_ahead(tmp_path: Path) -> None:
             os._exit(2)
     assert os.waitpid(child, 0)[1] == 0
     assert ahead.finish(3) == [b"data"]
+    made.close()
+
+
+def test_threads_are_bounded_and_given_back(tmp_path: Path) -> None:
+    entry = sealed(36, 0, 0, encode_user_fields(0, 0, 3, (-1, None, -1), b"", b"data", b"k"))
+    made = map_with(tmp_path, entry, seen=False)
+    files = {5: (made, 17)}
+    # Walks of other tests may not have ended.
+    gc.collect()
+    free = set()
+    for _ in range(3):
+        readers = [core.ReadAhead() for _ in range(30)]
+        begun = [reader.begin(files, [5 << 32], [len(entry)]) for reader in readers]
+        count = begun.count(True)
+        assert begun == [True] * count + [False] * (30 - count)
+        assert [reader.finish(3) for reader in readers] == [[b"data"]] * count + [[]] * (30 - count)
+        free.add(count)
+        del readers
+    assert len(free) == 1
+    assert 0 < free.pop() <= 16
     made.close()
