@@ -29,6 +29,8 @@ os.environ["JETOOL_CACHE"] = ""
 _GC_THRESHOLDS: Final = (5_000, 10, 10)
 gc.disable()
 
+_LONGEST_ID: Final = 60
+
 # The same examples in every run, and the machine may be busy: a slow example is no failure. New examples come with
 # ``--hypothesis-profile=explore``.
 settings.register_profile("explore", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -40,6 +42,11 @@ settings.load_profile("jetool")
 def pytest_xdist_auto_num_workers() -> int:
     """One worker more than there are cores (``-n auto``): some tests wait for clocks and processes."""
     return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """A long value is named by its length: the name of a test is one line of a report."""
+    return f"{argname}-{len(val)}" if isinstance(val, str | bytes) and len(val) > _LONGEST_ID else None
 
 
 def pytest_collection_finish() -> None:

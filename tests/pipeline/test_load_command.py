@@ -191,7 +191,7 @@ def test_a_damaged_parquet_file(env: Path, tmp_path: Path, started: str) -> None
 @pytest.mark.xdist_group("spark")
 @ENGINES
 @pytest.mark.parametrize(
-    ("name", "data"), [("a.csv.gz", gzip.compress(b"id,v\nk,1\n" * 9999)[:-50]), ("a.parquet", b"x")]
+    ("name", "data"), [("a.csv.gz", gzip.compress(b"id,v\nk,1\n" * 9999, mtime=0)[:-50]), ("a.parquet", b"x")]
 )
 def test_a_file_that_is_cut_off(env: Path, tmp_path: Path, started: str, name: str, data: bytes) -> None:
     (tmp_path / name).write_bytes(data)
