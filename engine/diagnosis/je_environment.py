@@ -207,7 +207,7 @@ class _Examination:
         paths = [file.path for file in files.files]
         yield from permission_reasons(disk.root, paths, written_files(disk, paths[-1]) if paths else ())
         versions = self._survey.versions if self._survey is not None else ()
-        notes = list(notes_for_je(disk, files))
+        notes = list(notes_for_je(disk, files, None if self._survey is None else self._survey.last_checkpoint))
         if versions:
             yield from release_reasons(versions[-1].version, self._options.je_release, notes, files.data_directories)
         risk = preview.tail.commits_at_risk if preview.tail is not None else 0

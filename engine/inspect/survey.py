@@ -47,6 +47,7 @@ from engine.log.damage import is_harmless
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LOCK_FILE, WRITER_BYTE, LogFile, LogFiles
 from engine.log.scan import scan_file, scan_log
+from engine.log.tail import LastCheckpoint
 from engine.storage.base import Storage
 
 _TIMED: Final = keeping(TIMED_ENTRIES)
@@ -100,6 +101,14 @@ class Survey(NamedTuple):
     lost_ends: tuple[int, ...]
     lock_holder: int | None
     marker: RestoreRequired | None
+
+    @property
+    def last_checkpoint(self) -> LastCheckpoint | None:
+        """Where recovery begins, for a caller that would search the log for it again; None if damage was met."""
+        if self.damages:
+            return None
+        ckpt_end = NULL_LSN if self.checkpoint is None else self.checkpoint.end_lsn
+        return LastCheckpoint(ckpt_end, self.partial_checkpoint, self.root_lsn)
 
 
 def survey(storage: Storage, files: LogFiles, *, quick: bool = False, listener: Listener = SILENT) -> Survey:

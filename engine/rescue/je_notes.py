@@ -14,6 +14,7 @@ from engine.catalog.catalog import Catalog
 from engine.cleaner.disk_limits import default_free_disk
 from engine.db.config import read_properties
 from engine.errors import DamageError, FormatError, JetoolError, StorageError, UsageError, plural
+from engine.events import SILENT, Listener
 from engine.format.entry.checkpoint import CkptEnd
 from engine.format.entry.db_tree import DatabaseImpl, DbTree
 from engine.format.entry.legacy import OldDelta
@@ -62,18 +63,21 @@ RULES: Final = (PRE_UPGRADE, DISK_FULL, CLASSES)
 _MOST_CLASSES: Final = 8
 
 
-def notes_for_je(storage: Storage, files: LogFiles, known: LastCheckpoint | None = None) -> Iterator[Finding]:
+def notes_for_je(
+    storage: Storage, files: LogFiles, known: LastCheckpoint | None = None, listener: Listener = SILENT
+) -> Iterator[Finding]:
     """The notes, at most one of each kind.
 
     Arguments:
         known: the last checkpoint, if the caller has found it: a log without one is walked to its beginning.
+        listener: receives the steps of that search.
     """
     if not files.files:
         return
     found = files._replace(marker=None)
     with closing(LogAccess(storage, found.files)) as access:
         try:
-            last = known or find_last_checkpoint(access, find_end(storage, found))
+            last = known or find_last_checkpoint(access, find_end(storage, found), listener)
             record = access.read(last.ckpt_end_lsn).record() if last.ckpt_end_lsn != NULL_LSN else None
             end = record if isinstance(record, CkptEnd) else None
             databases = _databases(access, last.root_lsn if end is None else end.root_lsn)

@@ -9,8 +9,8 @@ A message states what happened, where, the consequence, and the next command:
 because it must not change the result of the run.
 
 Progress is a bar for people, JSON lines for machines, or nothing. ``auto`` draws a bar only on a terminal, at the
-earliest one second after the start, and one second after the last result on the same terminal. ``json`` prints lines
-such as
+earliest one second after the start, and one second after the last result on the same terminal. It is drawn again twice
+a second while no step comes. ``json`` prints lines such as
 
     {"rec":"progress","step":"scan","done":1048576,"total":8388608,"percent":12.5,"left_ms":2170,"elapsed_ms":310}
     {"rec":"progress","step":"read","done":0,"total":18,"records":1966080,"percent":0.0,"elapsed_ms":4071}
@@ -35,6 +35,7 @@ from typing import IO, TYPE_CHECKING, Final, Protocol
 from engine.errors import located, plural
 from engine.events import Listener, RecordCountListener, SilentListener
 from jetool.output.shape import printable
+from jetool.output.ticker import Ticker
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -175,6 +176,7 @@ def _print(text: str) -> None:
 _DELAY_S: Final = 1.0
 _DRAW_S: Final = 0.1
 _REPORT_S: Final = 0.5
+_TICK_S: Final = 0.5
 
 
 class Reporter(Listener, RecordCountListener, Protocol):
@@ -272,6 +274,8 @@ class Bar:
         self._next = clock() + _DELAY_S
         self._closed = False
         self._bar: Progress | None = None
+        self._ticker = Ticker(_TICK_S, self._tick)
+        self._drawing = False
         self._tasks: dict[str, TaskID] = {}
         self._records: dict[str, int] = {}
 
@@ -286,6 +290,20 @@ class Bar:
         if self._closed or now < self._next:
             return
         self._next = now + _DRAW_S
+        self._drawing = True
+        try:
+            self._draw(name, done, total)
+        finally:
+            self._drawing = False
+        self._ticker.start()
+
+    def _tick(self) -> None:
+        """Draw the last step with its new time: a step may take long, and the user must see that the command runs."""
+        if self._bar is not None and not self._drawing:
+            with contextlib.suppress(OSError, ValueError):
+                self._bar.refresh()
+
+    def _draw(self, name: str, done: int, total: int) -> None:
         if self._bar is None:
             self._bar = self._new_bar()
         if name not in self._tasks:
@@ -306,6 +324,7 @@ class Bar:
 
     def pause(self) -> None:
         """Erase the bar; the next step draws a new one."""
+        self._ticker.stop()
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
@@ -337,7 +356,7 @@ def _new_bar(clock: Callable[[], float]) -> Progress:
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    # Use no refresh thread, because a fork would copy it in an unknown state.
+    # The ticker refreshes it: a thread would be copied by a fork in an unknown state.
     bar = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False, get_time=clock)
     bar.start()
     return bar

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from engine.errors import UnsupportedError
 from engine.format.lsn import NULL_LSN, format_lsn
 from engine.format.vlsn import NULL_VLSN
 from engine.inspect.checkpoint_interval import RecoveryWork
 from engine.inspect.survey import Survey, survey
+from engine.log.access import LogAccess
 from engine.log.entry import LogEntry
 from engine.log.files import list_log_files
+from engine.log.tail import find_end, find_last_checkpoint
 from engine.storage.disk import DiskStorage
 from engine.storage.memory import MemoryStorage
 from tests.support.environments.oracle import Environment, environments
@@ -42,6 +47,27 @@ def shown(lsn: int) -> str | None:
 
 def expected_json(environment: Environment, name: str) -> Any:
     return json.loads(environment.expected(name))
+
+
+def test_the_last_checkpoint_is_the_one_that_recovery_finds(corpus: Path) -> None:
+    """Of every environment without damage: the search from the end of the log, and the survey, agree."""
+    seen = 0
+    for environment in sorted({file.parent for file in corpus.rglob("*.jdb")}):
+        storage = DiskStorage(environment)
+        files = list_log_files(storage)
+        try:
+            last = survey(storage, files, quick=True).last_checkpoint
+        except UnsupportedError:
+            continue
+        if last is not None:
+            found = files._replace(marker=None)
+            with closing(LogAccess(storage, found.files)) as access:
+                searched = find_last_checkpoint(access, find_end(storage, found))
+            # Recovery takes the root that a CkptEnd names, without another search.
+            same_root = last.ckpt_end_lsn != NULL_LSN or last.root_lsn == searched.root_lsn
+            assert (last[:2], same_root) == (searched[:2], True), environment
+            seen += 1
+    assert seen > 100
 
 
 @pytest.mark.parametrize("environment", environments())

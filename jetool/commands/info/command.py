@@ -143,7 +143,7 @@ def _print_control_data(run: Run, env: str, *, quick: bool, html: str | None, st
     if not quick:
         from jetool.frame.environments import say_notes_for_je
 
-        say_notes_for_je(run, storage, files)
+        say_notes_for_je(run, storage, files, found.last_checkpoint)
     # A gap may span thousands of files, so warn only about the first ones.
     for number in needed[:_MOST_WARNINGS]:
         run.messages.warning(

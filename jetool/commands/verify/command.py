@@ -295,7 +295,7 @@ def _checked(
     entries = None
     if secondaries:
         report, entries = _with_secondaries(run, env, report, secondaries)
-    report = report._replace(findings=(*report.findings, *notes_for_je(storage, files)))
+    report = report._replace(findings=(*report.findings, *notes_for_je(storage, files, listener=run.listener)))
     return _with_unread(report), entries
 
 
