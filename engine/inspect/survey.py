@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.errors import FormatError
 from engine.events import SILENT, Listener
@@ -47,8 +47,10 @@ from engine.log.damage import is_harmless
 from engine.log.entry import Damage, LogEntry, Stretch
 from engine.log.files import LOCK_FILE, WRITER_BYTE, LogFile, LogFiles
 from engine.log.scan import scan_file, scan_log
-from engine.log.tail import LastCheckpoint
 from engine.storage.base import Storage
+
+if TYPE_CHECKING:
+    from engine.log.tail import LastCheckpoint
 
 _TIMED: Final = keeping(TIMED_ENTRIES)
 
@@ -107,6 +109,8 @@ class Survey(NamedTuple):
         """Where recovery begins, for a caller that would search the log for it again; None if damage was met."""
         if self.damages:
             return None
+        from engine.log.tail import LastCheckpoint
+
         ckpt_end = NULL_LSN if self.checkpoint is None else self.checkpoint.end_lsn
         return LastCheckpoint(ckpt_end, self.partial_checkpoint, self.root_lsn)
 

@@ -23,5 +23,6 @@ Modules:
 * ``sink``: targets of rendered bytes: standard output, or a file that appears only when it is complete
 * ``sparkline``: a row of values as a line of characters
 * ``text``: text for operators
+* ``ticker``: the interval timer of the main thread, which redraws a progress bar
 * ``verdicts``: the fields of a verdict, and its line of text
 """

@@ -35,10 +35,11 @@ from typing import IO, TYPE_CHECKING, Final, Protocol
 from engine.errors import located, plural
 from engine.events import Listener, RecordCountListener, SilentListener
 from jetool.output.shape import printable
-from jetool.output.ticker import Ticker
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
+
+    from jetool.output.ticker import Ticker
 
 _COLORS: Final = {"error": "\x1b[31m", "warning": "\x1b[33m", "notice": "\x1b[36m", "detail": "\x1b[2m"}
 
@@ -274,7 +275,7 @@ class Bar:
         self._next = clock() + _DELAY_S
         self._closed = False
         self._bar: Progress | None = None
-        self._ticker = Ticker(_TICK_S, self._tick)
+        self._ticker: Ticker | None = None
         self._drawing = False
         self._tasks: dict[str, TaskID] = {}
         self._records: dict[str, int] = {}
@@ -295,6 +296,10 @@ class Bar:
             self._draw(name, done, total)
         finally:
             self._drawing = False
+        if self._ticker is None:
+            from jetool.output.ticker import Ticker
+
+            self._ticker = Ticker(_TICK_S, self._tick)
         self._ticker.start()
 
     def _tick(self) -> None:
@@ -324,7 +329,8 @@ class Bar:
 
     def pause(self) -> None:
         """Erase the bar; the next step draws a new one."""
-        self._ticker.stop()
+        if self._ticker is not None:
+            self._ticker.stop()
         if self._bar is not None:
             self._bar.stop()
             self._bar = None

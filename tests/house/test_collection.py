@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,8 @@ def test_names_of_tests_depend_neither_on_the_clock_nor_on_hashes(request: pytes
 
     A parameter that a decorator computes is part of the name of its test: a time in it makes two tests of one.
     """
-    here = {item.nodeid.partition("@")[0] for item in request.session.items}
+    # In a worker, the name of a test ends with its group.
+    here = {re.sub(r"@\w+$", "", item.nodeid) for item in request.session.items}
     modules = sorted({name.partition("::")[0] for name in here})
     options = ("-n", "0", "-o", "addopts=", "-q", "--collect-only", "-p", "no:cacheprovider")
     done = subprocess.run(
