@@ -30,12 +30,13 @@ from engine.format.lsn import NULL_LSN, file_of, format_lsn, is_null, offset_of
 from engine.format.versions import is_supported
 from engine.log.entry import LogEntry, readable_entry
 from engine.log.files import LogFile, log_file_name
-from engine.native import value_at, values_at
+from engine.native import new_read_ahead, value_at, values_at
 from engine.storage.base import ReadFile, Storage
 from engine.storage.disk import map_of
 
 if TYPE_CHECKING:
     from engine.native import core
+    from engine.storage.bytes_ahead import BytesAhead
 
 # Enough for most nodes of 128 slots.
 _FIRST_READ_BYTES: Final = 4096
@@ -76,6 +77,7 @@ class LogAccess:
     """
 
     __slots__ = (
+        "_ahead",
         "_expected",
         "_files",
         "_in_files",
@@ -83,6 +85,7 @@ class LogAccess:
         "_open",
         "_storage",
         "_versions",
+        "ahead_reads",
         "at_lsn",
         "on_damage",
         "piece_bytes",
@@ -103,8 +106,10 @@ class LogAccess:
         # Everything below this LSN is in the files; it only grows.
         self._in_files = 0
         self.unwritten: UnwrittenLog | None = None
+        self._ahead: BytesAhead | None = None
         self.on_damage: Callable[[DamageError], None] | None = None
         self.reads = 0
+        self.ahead_reads = 0
         self.at_lsn = NULL_LSN
 
     @property
@@ -132,6 +137,7 @@ class LogAccess:
 
     def forget(self, number: int) -> None:
         """Forget a file that was deleted."""
+        self.end_ahead()
         self._files.pop(number, None)
         self._mapped.pop(number, None)
         handle = self._open.pop(number, None)
@@ -299,8 +305,44 @@ class LogAccess:
         """The open file of that number."""
         return self._handle(number, None)
 
+    def begin_ahead(self) -> bool:
+        """Allow ``read_ahead``, until ``end_ahead``, ``forget`` or ``close``; returns whether this build can do it.
+
+        Nothing may be written to the log meanwhile.
+        """
+        if new_read_ahead is None or self.unwritten is not None:
+            return False
+        from engine.storage.bytes_ahead import BytesAhead
+
+        self._ahead = BytesAhead(_FIRST_READ_BYTES)
+        return True
+
+    def has_room_ahead(self) -> bool:
+        """Whether ``read_ahead`` can begin another batch."""
+        return self._ahead is not None and self._ahead.has_room()
+
+    def read_ahead(self, lsns: list[int]) -> bool:
+        """Begin to read entries that ``read`` will be asked for; returns whether there is a thread for it."""
+        if self._ahead is None:
+            return False
+        found = [(lsn, self._open.get(lsn >> 32), lsn & 0xFFFFFFFF) for lsn in lsns]
+        # A file is opened by the first read of one of its entries.
+        return self._ahead.begin([(lsn, file, offset) for lsn, file, offset in found if file is not None])
+
+    def skip_ahead(self) -> None:
+        """Forget what was read ahead; the caller goes on elsewhere."""
+        if self._ahead is not None:
+            self._ahead.skip()
+
+    def end_ahead(self) -> None:
+        """Forget what was read ahead, and end its threads."""
+        if self._ahead is not None:
+            self._ahead.drop()
+            self._ahead = None
+
     def close(self) -> None:
         """Close all files."""
+        self.end_ahead()
         self._mapped.clear()
         for handle in self._open.values():
             handle.close()
@@ -336,7 +378,12 @@ class LogAccess:
 
     def _from_file(self, number: int, offset: int, lsn: int, version: int) -> LogEntry:
         handle = self._handle(number, lsn)
-        data = handle.read(offset, _FIRST_READ_BYTES)
+        ahead = self._ahead.take(lsn) if self._ahead is not None else None
+        if ahead is None:
+            data = handle.read(offset, _FIRST_READ_BYTES)
+        else:
+            data = ahead
+            self.ahead_reads += 1
         if len(data) >= HEADER_WITH_VLSN_BYTES:
             size = int.from_bytes(data[SIZE_AT:VLSN_AT], "little", signed=True)
             length = header_bytes(data[FLAGS_AT], version)

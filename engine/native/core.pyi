@@ -325,6 +325,23 @@ class ReadAhead:
     def finish(self, db_id: int, /) -> list[bytes | None]:
         """The data of the records, as ``values_at`` returns them; may wait for the thread."""
 
+    def begin_raw(self, handles: list[int], offsets: list[int], length: int, /) -> bool:
+        """Begin to read bytes of files; forgets what was begun before. Twin: ``os.pread`` in ``finish_raw``.
+
+        Arguments:
+            handles, offsets: a descriptor, which stays open until ``finish_raw``, and an offset for each read.
+            length: bytes of each read.
+
+        Returns:
+            As ``begin``.
+
+        Raises:
+            ValueError: not every descriptor has an offset, or all reads are more than 4 MiB.
+        """
+
+    def finish_raw(self) -> list[bytes | None]:
+        """What was read, shorter at the end of a file; None where reading failed. May wait for the thread."""
+
 def queue_slots(
     lsns: list[int],
     sizes: list[int],

@@ -1,4 +1,4 @@
-/* The values of records that are needed soon, read by a thread while Python goes on: ReadAhead, described in core.pyi.
+/* What is needed soon, read by a thread while Python goes on: ReadAhead, described in core.pyi.
  *
  * In a log that is larger than the caches of the processor a pread of a hundred bytes takes two microseconds and more,
  * longer than Python needs to print the record. The thread never touches a Python object: begin() notes descriptors,
@@ -8,6 +8,7 @@
  * everything else belongs to the thread while the state is ASKED, and to Python otherwise.
  */
 #include "values.h"
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -278,6 +279,76 @@ static PyObject *ReadAhead_finish(ReadAhead *ahead, PyObject *arg)
     return found;
 }
 
+/* Note a read of one length at each offset; 0 with an error set. */
+static int note_raw_reads(ReadAhead *ahead, PyObject *handles, PyObject *offsets, size_t length)
+{
+    Py_ssize_t count = PyList_GET_SIZE(handles);
+    ahead->reads = PyMem_Calloc((size_t)count + 1, sizeof *ahead->reads);
+    ahead->buffer = PyMem_Malloc((size_t)count * length + 1);
+    if (!ahead->reads || !ahead->buffer) {
+        PyErr_NoMemory();
+        return 0;
+    }
+    for (Py_ssize_t at = 0; at < count; at++) {
+        long long handle = PyLong_AsLongLong(PyList_GET_ITEM(handles, at));
+        long long offset = PyLong_AsLongLong(PyList_GET_ITEM(offsets, at));
+        if (PyErr_Occurred()) {
+            return 0;
+        }
+        if (handle < 0 || handle > INT_MAX || offset < 0) {
+            PyErr_SetString(PyExc_ValueError, "no descriptor, or no offset");
+            return 0;
+        }
+        ahead->reads[ahead->read_count++] = (Read){
+            .handle = (int)handle, .offset = (size_t)offset, .length = length,
+            .to = ahead->buffer + (size_t)at * length, .got = -1};
+    }
+    return 1;
+}
+
+static PyObject *ReadAhead_begin_raw(ReadAhead *ahead, PyObject *args)
+{
+    PyObject *handles, *offsets;
+    Py_ssize_t length;
+    if (!PyArg_ParseTuple(args, "O!O!n", &PyList_Type, &handles, &PyList_Type, &offsets, &length)) {
+        return NULL;
+    }
+    Py_ssize_t count = PyList_GET_SIZE(handles);
+    if (PyList_GET_SIZE(offsets) != count || length <= 0 || count > MOST_BYTES / length) {
+        PyErr_SetString(PyExc_ValueError, "each descriptor has an offset, and all reads together a bound");
+        return NULL;
+    }
+    wait_for_thread(ahead);
+    forget(ahead);
+    if (!has_thread(ahead)) {
+        Py_RETURN_FALSE;
+    }
+    if (!note_raw_reads(ahead, handles, offsets, (size_t)length)) {
+        forget(ahead);
+        return NULL;
+    }
+    set_state(ahead, ASKED);
+    Py_RETURN_TRUE;
+}
+
+static PyObject *ReadAhead_finish_raw(ReadAhead *ahead, PyObject *unused)
+{
+    (void)unused;
+    wait_for_thread(ahead);
+    PyObject *found = PyList_New(ahead->read_count);
+    for (Py_ssize_t at = 0; found && at < ahead->read_count; at++) {
+        const Read *read = &ahead->reads[at];
+        PyObject *data = read->got < 0 ? Py_NewRef(Py_None) : PyBytes_FromStringAndSize(read->to, read->got);
+        if (!data) {
+            Py_CLEAR(found);
+        } else {
+            PyList_SET_ITEM(found, at, data);
+        }
+    }
+    forget(ahead);
+    return found;
+}
+
 static PyObject *ReadAhead_new(PyTypeObject *type, PyObject *args, PyObject *names)
 {
     (void)names;
@@ -309,6 +380,8 @@ static void ReadAhead_dealloc(ReadAhead *ahead)
 static PyMethodDef ReadAhead_methods[] = {
     {"begin", (PyCFunction)ReadAhead_begin, METH_VARARGS, NULL},
     {"finish", (PyCFunction)ReadAhead_finish, METH_O, NULL},
+    {"begin_raw", (PyCFunction)ReadAhead_begin_raw, METH_VARARGS, NULL},
+    {"finish_raw", (PyCFunction)ReadAhead_finish_raw, METH_NOARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

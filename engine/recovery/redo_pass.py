@@ -51,7 +51,7 @@ from engine.recovery.redo_batch import (
 from engine.recovery.result import PassCount
 from engine.recovery.undo_pass import LNPass, LNPassParts, ln_of
 from engine.storage.scratch import ScratchFile
-from engine.tree.apply import Redo, leaf_of, redo_ln, redo_sorted
+from engine.tree.apply import KEY_OF_REDO, Redo, leaf_of, redo_ln, redo_sorted
 from engine.tree.database_state import DatabaseState
 from engine.workers.process import can_fork
 from engine.workers.shared_work import SharedWork
@@ -317,6 +317,7 @@ class RedoPass(LNPass):
         for db_id, rows in batches.items():
             db = self._catalog.by_id(db_id)
             if db is not None:
+                rows.sort(key=KEY_OF_REDO)
                 redo_sorted(ctx, db, rows, self._keep_room)
         ctx.used_bytes -= size_bytes
 
@@ -336,13 +337,17 @@ class RedoPass(LNPass):
         runs, self._runs = self._runs, None
         if runs is None:
             return
+        from engine.tree.nodes_ahead import NodesAhead
+
+        ahead = NodesAhead(self._ctx.access)
         try:
             progress = Progress(listener, "REDO_SORTED_RECORDS", runs.records)
             for db_id in runs.databases():
                 db = self._catalog.by_id(db_id)
                 if db is not None:
                     for rows in runs.merged(db):
-                        redo_sorted(self._ctx, db, rows, self._keep_room, is_sorted=True)
+                        redo_sorted(self._ctx, db, rows, self._keep_room, ahead)
                         progress.add(len(rows))
         finally:
+            ahead.close()
             runs.close()

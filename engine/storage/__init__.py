@@ -7,6 +7,7 @@ implementation and use ``/``.
 Also here:
 
 * ``sidecar``: a directory for files that belong to an environment
+* ``bytes_ahead``: bytes of files that are needed soon, read by threads
 * ``copy_on_write``: changes to files that must not be written, stored as files of another directory
 * ``crash``: files after a simulated crash: synced data survives, and a chosen part of the unsynced changes
 * ``truncated_view``: a view of a storage in which files are shorter or missing, as the environment was earlier

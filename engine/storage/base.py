@@ -65,6 +65,11 @@ class WriteFile(ReadFile, Protocol):
         """Make content and length durable before returning."""
 
 
+def descriptor_of(file: ReadFile) -> int:
+    """The descriptor from which a thread may read what ``read`` returns; -1 for a file that has no such descriptor."""
+    return int(getattr(file, "descriptor", -1))
+
+
 class Lock(Protocol):
     """A range lock on one byte of a file, held until released."""
 

@@ -196,6 +196,11 @@ class _DiskFile:
         return self._path
 
     @property
+    def descriptor(self) -> int:
+        """The descriptor; -1 after ``close``."""
+        return self._handle
+
+    @property
     def map(self) -> core.FileMap | None:
         """The map that serves small reads."""
         return self._map

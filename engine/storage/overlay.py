@@ -16,7 +16,7 @@ import threading
 from typing import Final
 
 from engine.errors import NotFoundError
-from engine.storage.base import Lock, ReadFile, Stat, Storage, WriteFile
+from engine.storage.base import Lock, ReadFile, Stat, Storage, WriteFile, descriptor_of
 from engine.storage.scratch import nameless_file, read_kept
 
 
@@ -392,6 +392,11 @@ class _LookingThrough:
     def read(self, offset: int, length: int) -> bytes:
         content = self._changed.get(self._path)
         return self._base.read(offset, length) if content is None else content.read(offset, length)
+
+    @property
+    def descriptor(self) -> int:
+        """That of the file below, as long as it is unchanged."""
+        return descriptor_of(self._base) if self._path not in self._changed else -1
 
     def close(self) -> None:
         self._base.close()

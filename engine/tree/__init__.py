@@ -16,6 +16,7 @@ Also here:
 * ``in_node``: an internal node in memory
 * ``keys``: key order: how stored keys become values that Python compares as the database does
 * ``node_log``: logging one node: delta or full, the update of its parent's slot, obsolete versions
+* ``nodes_ahead``: nodes that a pass in key order comes to next, read by threads
 * ``order``: learning the order of a database from its nodes, if its Java class is not registered
 * ``spill``: changed nodes that the cache cannot hold while nothing can be logged
 * ``split``: splits

@@ -22,7 +22,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from enum import Enum
 from operator import itemgetter
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.errors import DamageError
 from engine.format.entry.ln import ABORT_TOMBSTONE, EMBEDDED, LN, TOMBSTONE
@@ -38,6 +38,9 @@ from engine.tree.in_node import IN
 from engine.tree.keys import Key, UnknownOrderError
 from engine.tree.split import bin_for_insert
 from engine.tree.tree import child_of, find_bin, root_of
+
+if TYPE_CHECKING:
+    from engine.tree.nodes_ahead import NodesAhead
 
 _new_tuple: Final = tuple.__new__
 
@@ -311,22 +314,24 @@ def _note_vlsn(node: BIN, key: Key, vlsn: int) -> None:
 # Key, LSN and size of the entry, and the whole leaf; the leaf is None for a plain version: not deleted, not embedded,
 # not expiring.
 Redo = tuple[Key, int, int, RecordVersion | None]
-_KEY: Final = itemgetter(0)
+KEY_OF_REDO: Final = itemgetter(0)
 
 
 def redo_sorted(
-    ctx: TreeContext, db: DatabaseState, batch: list[Redo], keep_room: Callable[[], None], *, is_sorted: bool = False
+    ctx: TreeContext,
+    db: DatabaseState,
+    batch: list[Redo],
+    keep_room: Callable[[], None],
+    ahead: NodesAhead | None = None,
 ) -> None:
     """Redo many LNs in a tree.
 
     Arguments:
         keep_room: called whenever no node is in use, so that any node may be evicted.
-        batch: in log order. Records of different keys do not depend on each other, so it is sorted here by key;
-            versions of the same key keep their order.
-        is_sorted: whether the batch is already sorted.
+        batch: sorted by key, since records of different keys do not depend on each other; versions of the same key
+            are in log order.
+        ahead: reads the nodes that are needed next.
     """
-    if not is_sorted:
-        batch.sort(key=_KEY)
     node: BIN | None = None
     bound: Key | None = None
     at = 0
@@ -336,7 +341,7 @@ def redo_sorted(
             if node is not None:
                 ctx.account(node)
             keep_room()
-            node, bound = covering(ctx, db, key)
+            node, bound = covering(ctx, db, key, ahead)
             at = 0
             # A database without a root is left unchanged (je-log-format.md 14.3).
             if node is None:
@@ -377,7 +382,9 @@ def _put(node: BIN, index: int, key: Key, exact: bool, lsn: int, size: int) -> N
     node.put(index, key, exact, lsn, 0, None, size, 0)
 
 
-def covering(ctx: TreeContext, db: DatabaseState, key: Key) -> tuple[BIN | None, Key | None]:
+def covering(
+    ctx: TreeContext, db: DatabaseState, key: Key, ahead: NodesAhead | None = None
+) -> tuple[BIN | None, Key | None]:
     """The BIN that covers a key, and the key at which the next BIN begins (None for the last BIN)."""
     node: IN | None = root_of(ctx, db)
     bound: Key | None = None
@@ -386,7 +393,11 @@ def covering(ctx: TreeContext, db: DatabaseState, key: Key) -> tuple[BIN | None,
         if index + 1 < len(node.keys):
             bound = node.keys[index + 1]
         child = node.kids[index]
-        node = child if child is not None else child_of(ctx, node, index)
+        if child is None:
+            if ahead is not None:
+                ahead.note(node, index)
+            child = child_of(ctx, node, index)
+        node = child
     if node is not None:
         ctx.ticks += 1
         node.touched = ctx.ticks

@@ -11,7 +11,7 @@ from engine.catalog.name_operations import DatabaseOptions
 from engine.db.config import EnvironmentConfig
 from engine.db.environment import Environment
 from engine.storage.memory import MemoryStorage
-from engine.tree.apply import RecordVersion, Redo, redo_ln, redo_sorted
+from engine.tree.apply import KEY_OF_REDO, RecordVersion, Redo, redo_ln, redo_sorted
 from engine.tree.database_state import DatabaseState
 from engine.tree.tree import bins
 
@@ -67,6 +67,7 @@ def test_a_batch_is_its_lns_in_turn(
         plain = leaf.data is None and not deleted and not expiration
         batch.append((key, leaf.lsn, leaf.size, None if plain else leaf))
         redo_ln(other.engine.ctx, same, key, leaf)
+    batch.sort(key=KEY_OF_REDO)
     redo_sorted(env.engine.ctx, db, batch, lambda: None)
     assert slots(env, db) == slots(other, same)
     assert [key for key, *_ in slots(env, db)] == sorted({key for key, *_ in slots(env, db)})
