@@ -40,15 +40,15 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "one-core": ("tests.bench", "--one-core", "--build", "native", "--records", "200000", "--store-runs", "3"),
     _COMMAND_LINES: (
         *("tests.bench", "--commands", "--writer", "JE", "--sizes", "300"),
-        *("--seconds", "60"),
+        *("--seconds", "30"),
     ),
     "jetool-logs": (
         *("tests.bench", "--commands", "--sizes", "300"),
-        *("--build", "native", "--seconds", "60", "--je-mb", "0"),
+        *("--build", "native", "--seconds", "30", "--je-mb", "0"),
     ),
     "large-logs": (
         *("tests.bench", "--commands", "--writer", "JE", "--sizes", "300", "1000", "3000"),
-        *("--build", "native", "--seconds", "150", "--je-mb", "0"),
+        *("--build", "native", "--seconds", "60", "--je-mb", "0"),
     ),
     "bulk-load": ("tests.bench.load", "--records", "1000000"),
     "bulk-load-ascending": ("tests.bench.load", "--records", "1000000", "--order", "ascending"),
