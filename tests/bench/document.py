@@ -44,7 +44,7 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "jetool-logs": (
         *("tests.bench", "--commands", "--sizes", "300"),
-        *("--build", "native", "--seconds", "30", "--je-mb", "0"),
+        *("--build", "native", "--seconds", "5", "--je-mb", "0"),
     ),
     "large-logs": (
         *("tests.bench", "--commands", "--writer", "JE", "--sizes", "300", "1000", "3000"),

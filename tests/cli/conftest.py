@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -24,6 +26,16 @@ def no_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("JETOOL_HOME", "NO_COLOR", "_JETOOL_COMPLETE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+
+@pytest.fixture(autouse=True)
+def no_ticker_runs() -> Iterator[None]:
+    """A bar that a test leaves open would draw, and hold the only timer of the process, in other tests."""
+    yield
+    if hasattr(signal, "setitimer"):
+        left = signal.setitimer(signal.ITIMER_REAL, 0)
+        handler = signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        assert (left, handler) == ((0.0, 0.0), signal.SIG_DFL)
 
 
 @pytest.fixture

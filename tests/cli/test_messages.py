@@ -205,6 +205,7 @@ def test_a_new_step_takes_the_place_of_the_last() -> None:
         clock[0] += 1.0
         bar.step(name, 0, 0)
         seen.append([name for name, shown in drawn.visible.items() if shown])
+    bar.close()
     # The last two go on side by side.
     assert seen == [["start"], ["start"], ["read"], ["write"], ["read", "write"]]
 

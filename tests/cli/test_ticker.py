@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -19,13 +18,6 @@ from tests.support.waiting import PATIENCE_S
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timer on this platform")
 
 INTERVAL_S = 0.02
-
-
-@pytest.fixture(autouse=True)
-def nothing_remains() -> Iterator[None]:
-    yield
-    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
-    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
 
 
 def ticks_within(ticks: list[float], number: int) -> bool:
