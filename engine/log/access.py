@@ -73,6 +73,7 @@ class LogAccess:
         unwritten: the writer's buffer.
         on_damage: called for every bad entry in a file, before the error is raised.
         reads: number of entries read by LSN.
+        ahead_reads: number of these that a thread had read before.
         at_lsn: the last entry read, here or by a pass; error messages name it.
     """
 

@@ -313,13 +313,14 @@ static PyObject *ReadAhead_begin_raw(ReadAhead *ahead, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!O!n", &PyList_Type, &handles, &PyList_Type, &offsets, &length)) {
         return NULL;
     }
+    wait_for_thread(ahead);
+    forget(ahead);
+    /* After the wait: other threads run meanwhile, and may change the lists. */
     Py_ssize_t count = PyList_GET_SIZE(handles);
     if (PyList_GET_SIZE(offsets) != count || length <= 0 || count > MOST_BYTES / length) {
         PyErr_SetString(PyExc_ValueError, "each descriptor has an offset, and all reads together a bound");
         return NULL;
     }
-    wait_for_thread(ahead);
-    forget(ahead);
     if (!has_thread(ahead)) {
         Py_RETURN_FALSE;
     }

@@ -6,8 +6,8 @@ at most one other between two of them, are the following ones expected to be nee
 its LSN, so a split, or a BIN that is not needed after all, makes the work useless, and never wrong.
 
 Example: the records need the children in slots 4, 5 and 6 of a node, none of them in memory. Before slot 6 is read,
-slots 7 to 22 begin, and slots 23 to 38 after them. When slot 7 is needed its bytes are there, and when slot 23 is
-needed, slots 39 to 54 begin.
+slots 7 to 22 begin, and slots 23 to 38 after them. When slot 7 is needed its bytes are there; the first thread is
+idle then, and before slot 8 is read, slots 39 to 54 begin.
 """
 
 from __future__ import annotations

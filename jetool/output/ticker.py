@@ -51,7 +51,10 @@ class Ticker:
         signal.setitimer(signal.ITIMER_REAL, self._interval_s, self._interval_s)
 
     def stop(self) -> None:
-        """Tick no more. A second stop is harmless, and so is one from another thread: the next tick stops the timer."""
+        """Tick no more. A second stop is harmless.
+
+        In another thread it does nothing: the ticks go on until the main thread stops them.
+        """
         if self._runs and threading.current_thread() is threading.main_thread():
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
