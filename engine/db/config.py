@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import ceil, floor
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from engine.db.memory import default_cache_bytes, share_of_heap
 from engine.errors import NotFoundError, UsageError, plural
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from engine.cleaner.tracker import UtilizationTracker
 
 PROPERTIES_FILE: Final = "je.properties"
+# ``read_ahead_bytes`` of programs that may use a second processor: reading less takes no longer than forking.
+WORTH_READING_AHEAD_BYTES: Final = 32 << 20
 
 
 class ExtinctionStatus(Enum):
@@ -31,6 +33,18 @@ class ExtinctionStatus(Enum):
     EXTINCT = "extinct"
     NOT_EXTINCT = "not extinct"
     MAYBE_EXTINCT = "maybe extinct"
+
+
+class RecoveredParts(Protocol):
+    """An environment after recovery: an ``engine.db.parts.EnvironmentParts``."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """The databases that recovery has found."""
+
+    @property
+    def utilization(self) -> UtilizationTracker:
+        """The utilization that recovery has counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +118,8 @@ class EnvironmentConfig:
         extinction_status: called with the name of a database and a key (in an index: the primary key). Returns whether
             the application has discarded the record or is about to, like JE's ExtinctionFilter. The cleaner drops such
             a record without waiting for the task, and it is no error if the file of such a record is missing.
-        before_writing: called with the databases that recovery has found, before anything on disk changes. If it
-            raises, opening ends and nothing has changed.
-        when_counted: called directly after ``before_writing`` with the utilization that recovery has counted.
+        before_writing: called with the recovered environment before anything on disk changes. If it raises, opening
+            ends and nothing has changed.
         clock: gives milliseconds since 1970; None for the system clock.
     """
 
@@ -175,8 +188,7 @@ class EnvironmentConfig:
     guess_orders: bool = False
     extinction_filters: Mapping[str, Callable[[bytes, bytes], bool]] = field(default_factory=dict)
     extinction_status: Callable[[str, bytes], ExtinctionStatus] | None = None
-    before_writing: Callable[[Catalog], None] | None = None
-    when_counted: Callable[[UtilizationTracker], None] | None = None
+    before_writing: Callable[[RecoveredParts], None] | None = None
     clock: Callable[[], int] | None = None
 
     def __post_init__(self) -> None:

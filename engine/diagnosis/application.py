@@ -94,7 +94,7 @@ def look_at_application(
     """
     try:
         with Environment(storage, EnvironmentConfig(read_only=True), options.listener) as env:
-            return _of_environment(env, options)
+            return application_of(env, options)
     except JetoolError as error:
         kind, title = PLAIN, _PLAIN_TITLE
         if root is not None:
@@ -117,7 +117,12 @@ def names_after_damage(storage: Storage, files: LogFiles, tail: Tail, listener: 
     return LostNames(found.lost, found.broken)
 
 
-def _of_environment(env: Environment, options: DiagnosisOptions) -> ApplicationFacts:
+def application_of(env: Environment, options: DiagnosisOptions) -> ApplicationFacts:
+    """Ask an open environment what it is.
+
+    Raises:
+        JetoolError: a record cannot be read.
+    """
     source = EnvironmentSource(env)
     contents = recognise(source)
     kind, title = _kind(contents)

@@ -1,18 +1,22 @@
 """The diagnosis of a JE environment.
 
-``verify`` checks the whole log; recovery is done in memory as JE does it, which cuts the log at the first bad entry; a
-second recovery that only reads asks the application. Trees are walked only where the log has damage that opening does
-not meet, or files are missing, since only then do they say more.
+``verify`` checks the whole log. Recovery is done in memory as JE does it, which cuts the log at the first bad entry;
+the recovered environment tells its application. A second recovery, which only reads, tells it if the first one fails,
+cuts off what has to be named, or leaves transactions open. Trees are walked only where the log has damage that opening
+does not meet, or files are missing, since only then do they say more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 
+from engine.db.config import WORTH_READING_AHEAD_BYTES, EnvironmentConfig
+from engine.db.environment import Environment
 from engine.db.startup import files_kept
 from engine.diagnosis import losses, rules
-from engine.diagnosis.application import look_at_application
+from engine.diagnosis.application import ApplicationFacts, application_of, look_at_application
 from engine.diagnosis.readiness import (
     lock_reason,
     permission_reasons,
@@ -110,9 +114,10 @@ class _Examination:
         self._supported = True
         self._survey = self._look()
         self._report = self._verified(("log",))
+        self._in_preview: ApplicationFacts | None = None
         self._preview = self._previewed()
         root = None if self._survey is None else self._survey.root
-        self._app = look_at_application(disk, files, root, options)
+        self._app = self._in_preview or look_at_application(disk, files, root, options)
 
     def diagnosis(self) -> Diagnosis:
         """All answers."""
@@ -180,7 +185,14 @@ class _Examination:
         try:
             plan = plan_recovery(self._disk.root, self._options.listener)
             tail = plan.tail
-            run = recover(plan, RepairOptions(dry_run=True), accept_loss=True, listener=self._options.listener)
+            run = recover(
+                plan,
+                RepairOptions(dry_run=True),
+                accept_loss=True,
+                config=EnvironmentConfig(read_ahead_bytes=WORTH_READING_AHEAD_BYTES if self._options.jobs > 1 else 0),
+                look=self._look_into,
+                listener=self._options.listener,
+            )
         except (DamageError, FormatError, RefusedError) as error:
             return RecoveryPreview(tail, stops=error)
         except (StorageError, UnsupportedError) as error:
@@ -189,6 +201,18 @@ class _Examination:
             # Settings in je.properties; JE refuses what it cannot read too.
             return RecoveryPreview(tail, problem=error.what, settings=_in_words(error))
         return RecoveryPreview(tail, changed=len(run.result.changed), records=run.records_given_up)
+
+    def _look_into(self, env: Environment) -> None:
+        """Ask the environment of the preview what it is, which saves a recovery for reading.
+
+        A reader sees it differently if transactions stay open, and if the preview has cut off what a reader names.
+        """
+        engine = env.engine
+        if engine.recovery.resurrected or engine.tail is None or engine.tail.holds_records:
+            return
+        # What cannot be read here is reported by the reader.
+        with suppress(JetoolError):
+            self._in_preview = application_of(env, self._options)
 
     @property
     def _findings(self) -> tuple[Finding, ...]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.cleaner.file_summary import obsolete_bytes
 from engine.cleaner.tracker import UtilizationTracker
-from engine.db.config import EnvironmentConfig
+from engine.db.config import WORTH_READING_AHEAD_BYTES, EnvironmentConfig, RecoveredParts
 from engine.db.environment import Environment
 from engine.db.parts import EnvironmentParts, make_context
 from engine.errors import DamageError, FormatError, JetoolError, RefusedError
@@ -103,11 +103,14 @@ class SpaceReport(NamedTuple):
     problem: str
 
 
-def survey_space(storage: Storage, listener: Listener = SILENT, now_ms: int | None = None) -> SpaceReport:
+def survey_space(
+    storage: Storage, listener: Listener = SILENT, now_ms: int | None = None, *, jobs: int = 1
+) -> SpaceReport:
     """Find the files and their utilization.
 
     Arguments:
         now_ms: records that have expired by this time count as expired; None for now.
+        jobs: processes that recovery may use.
 
     Raises:
         NotFoundError: no environment. UnsupportedError, StorageError: a file cannot be read.
@@ -115,7 +118,7 @@ def survey_space(storage: Storage, listener: Listener = SILENT, now_ms: int | No
     files = list_log_files(storage)
     problem = ""
     try:
-        known = _by_cleaner(storage, files, listener, now_ms)
+        known = _by_cleaner(storage, files, listener, now_ms, jobs)
     except (DamageError, RefusedError) as error:
         problem = str(error)
         known = _by_log(storage, files)
@@ -136,20 +139,23 @@ def recounted(report: SpaceReport, found: Recalculation, files: LogFiles) -> Spa
     return report._replace(files=tuple(rows))
 
 
-def _by_cleaner(storage: Storage, files: LogFiles, listener: Listener, now_ms: int | None) -> dict[int, SpaceFile]:
+def _by_cleaner(
+    storage: Storage, files: LogFiles, listener: Listener, now_ms: int | None, jobs: int
+) -> dict[int, SpaceFile]:
     """The cleaner's figures, by file number."""
     counters: dict[int, FileSummary] = {}
 
-    def count(utilization: UtilizationTracker) -> None:
+    def count(parts: RecoveredParts) -> None:
         # Read now, since the checkpoint at the end of the opening counts its own entries.
-        utilization.load()
-        counters.update((number, one.summary()) for number, one in utilization.files().items())
+        parts.utilization.load()
+        counters.update((number, one.summary()) for number, one in parts.utilization.files().items())
 
     view, found = OverlayStorage(storage), {}
     config = EnvironmentConfig(
         run_checkpointer=False,
-        when_counted=count,
+        before_writing=count,
         guess_orders=True,
+        read_ahead_bytes=WORTH_READING_AHEAD_BYTES if jobs > 1 else 0,
         clock=None if now_ms is None else lambda: now_ms,
     )
     with Environment(view, config, listener) as env:

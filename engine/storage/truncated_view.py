@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from engine.errors import NotFoundError
-from engine.storage.base import ReadFile, Stat, Storage
+from engine.storage.base import ReadFile, Stat, Storage, descriptor_of
 from engine.storage.overlay import WrappedStorage
 
 
@@ -62,6 +62,11 @@ class _CutFile:
 
     def read(self, offset: int, length: int) -> bytes:
         return self._file.read(offset, max(0, min(length, self._length - offset)))
+
+    @property
+    def descriptor(self) -> int:
+        """That of the file below, if nothing is cut off."""
+        return descriptor_of(self._file) if self._file.size() <= self._length else -1
 
     def close(self) -> None:
         self._file.close()

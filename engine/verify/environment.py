@@ -7,31 +7,21 @@ file is lost.
 ``tail`` also looks for lost files, as far as the last checkpoint shows them (``engine.verify.missing_files``).
 
 ``tree``, ``refs``, ``data`` and ``space`` recover the environment in memory and walk over its trees: ``refs`` and
-``space`` include ``tree``, ``data`` includes ``refs``. ``data`` also opens the environment for writing, in memory, as
-``jetool recover -n`` does. The trees are checked after a recovery that only reads. A writer does more: it reads the
-records of reserved files, undoes unfinished transactions along their chains, finishes removals, opens the VLSN index
-and takes a checkpoint. Entries that contradict each other in these steps are damage, even if each can be read. Example:
-the transaction id of one record is changed and its checksum made right, so that the chain of an open transaction leads
-to a record of another transaction (JE-DATA-006).
+``space`` include ``tree``, ``data`` includes ``refs``. ``data`` also opens the environment for writing, in memory
+(``engine.verify.walk.dry_open``), unless a process has it open for writing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, partial
-from typing import Final, NamedTuple
+from typing import Final
 
-from engine.db.config import EnvironmentConfig
-from engine.db.environment import Environment
 from engine.db.parts import EnvironmentParts
-from engine.errors import DamageError, FormatError, RefusedError, StorageError, UnsupportedError
+from engine.errors import RefusedError, StorageError, UnsupportedError
 from engine.events import SILENT, Listener
-from engine.format.lsn import NULL_LSN, file_of, parse_lsn
-from engine.log.files import LOCK_FILE, WRITER_BYTE, LogFiles, list_log_files
+from engine.log.files import LOCK_FILE, WRITER_BYTE, LogFiles
 from engine.storage.base import Storage
-from engine.storage.overlay import OverlayStorage
-from engine.storage.truncated_view import CutStorage
 from engine.tree.comparators import SortKey
 from engine.verify import log, log_rules, record_rules, rep_rules, space_rules, tree_rules, trees
 from engine.verify.log import FileResult, check_all, unsupported_findings, verify_log
@@ -39,10 +29,11 @@ from engine.verify.missing_file_refs import LostFile
 from engine.verify.missing_files import missing_findings
 from engine.verify.repairs import RULE as REPAIR_RULE
 from engine.verify.repairs import check_repairs
-from engine.verify.report import ERROR, Finding, Report, Rule, finding
+from engine.verify.report import ERROR, Finding, Report, Rule
 from engine.verify.tree import ShareOfTrees
-from engine.verify.trees import recover_only, verify_trees, walk_share
-from engine.verify.walk.check import TreeReport
+from engine.verify.trees import preparation, recover_and_check, recover_only, verify_trees, walk_share
+from engine.verify.walk.check import TreeCheck, TreeReport
+from engine.verify.walk.dry_open import OpenAttempt, has_damage, open_dry
 
 LEVELS: Final = (*log.LEVELS, *trees.LEVELS)
 QUICK: Final = ("tail",)
@@ -68,8 +59,6 @@ ALWAYS: Final = (REPAIR_RULE,)
 
 # The name of each level in the summary, in the order of the summary.
 _WORDS: Final = {"refs": "references", "tree": "trees", "data": "data", "space": "utilization"}
-# Codes of damage in trees and records.
-_OF_TREES: Final = ("JE-TREE", "JE-DB", "JE-REF", "JE-DATA")
 # The replication index, which ``engine.verify.rep`` checks and ``verify_environment`` does not.
 NOT_REPLICATION: Final = "replication index"
 
@@ -108,16 +97,13 @@ def verify_environment(
     if of_log and results is None:
         # Counts by type are needed for comparing the log with the trees.
         results = check_all(storage, chosen, jobs, listener, with_sizes="space" in wanted)
-    # Cached, because the log levels need the walk too if a file may be lost.
-    walked = cache(
-        partial(
-            verify_trees, storage, files, wanted, jobs=jobs, comparators=comparators, recovered=recovered,
-            listener=listener, results=results or (), shares=shares,
-        )
-    )  # fmt: skip
-    lost = _LostFiles(storage, files, walked, listener, is_walked="tree" in wanted)
+    prepare = preparation(files, wanted, jobs=jobs, results=results or (), shares=shares)
+    tree_levels = _TreeLevels(
+        storage, files, wanted, prepare, jobs=jobs, comparators=comparators, listener=listener, recovered=recovered
+    )
+    # The log levels need the walk too if a file may be lost.
+    lost = _LostFiles(storage, files, tree_levels.walked, listener, is_walked="tree" in wanted)
     report = _log_report(storage, chosen, of_log, results, lost, jobs, listener)
-    tree_levels = _TreeLevels(storage, files, wanted, comparators, listener, walked, recovered=recovered)
     report, found, problem = tree_levels.run(report)
     if of_log and "log" not in of_log:
         if found is not None and "tree" in wanted:
@@ -160,22 +146,63 @@ def _log_report(
     )
 
 
-class _TreeLevels(NamedTuple):
-    """The levels that recover the environment and walk over its trees.
-
-    Attributes:
-        wanted: all wanted levels, including the log levels.
-        walked: walks over the trees.
-        recovered: the argument of ``verify_environment``.
+class _TreeLevels:
+    """The levels that recover the environment and walk over its trees. Arguments: those of ``verify_environment``, with
+    all wanted levels, and ``prepare``, which sets what the walk checks.
     """
 
-    storage: Storage
-    files: LogFiles
-    wanted: Sequence[str]
-    comparators: Mapping[str, SortKey] | None
-    listener: Listener
-    walked: Callable[[], TreeReport]
-    recovered: Callable[[EnvironmentParts], None] | None
+    def __init__(
+        self,
+        storage: Storage,
+        files: LogFiles,
+        wanted: Sequence[str],
+        prepare: Callable[[TreeCheck], None],
+        *,
+        jobs: int,
+        comparators: Mapping[str, SortKey] | None,
+        listener: Listener,
+        recovered: Callable[[EnvironmentParts], None] | None,
+    ) -> None:
+        self._storage = storage
+        self._files = files
+        self._wanted = wanted
+        self._jobs = jobs
+        self._comparators = comparators
+        self._listener = listener
+        self._prepare = prepare
+        self._recovered = recovered
+        self._report: TreeReport | None = None
+        # The result of opening for writing; None if that was not tried.
+        self._opening: OpenAttempt | None = None
+
+    def walked(self) -> TreeReport:
+        """The results of the walk, which is made once. Errors as for ``verify_trees``."""
+        if self._report is None:
+            self._report = self._opened() or recover_and_check(
+                self._storage,
+                self._files,
+                self._prepare,
+                jobs=self._jobs,
+                comparators=self._comparators,
+                recovered=self._recovered,
+                listener=self._listener,
+            )
+        return self._report
+
+    def _opened(self) -> TreeReport | None:
+        """The results of a walk while the environment was being opened for writing; None if there was none."""
+        if "data" not in self._wanted or self._opening is not None or _is_open(self._storage):
+            return None
+        self._opening = open_dry(
+            self._storage,
+            self._files,
+            self._prepare,
+            jobs=self._jobs,
+            comparators=self._comparators,
+            recovered=self._recovered,
+            listener=self._listener,
+        )
+        return self._opening.trees
 
     def run(self, report: Report) -> tuple[Report, TreeReport | None, str]:
         """Recover and walk. Returns the log report, the tree report, and the problem that prevented the walk ("" for
@@ -185,11 +212,16 @@ class _TreeLevels(NamedTuple):
             RefusedError, StorageError, UnsupportedError: the walk failed, and the log shows no damage.
         """
         try:
-            if "tree" in self.wanted:
+            if "tree" in self._wanted:
                 return report, self.walked(), ""
-            if self.recovered is not None:
+            if self._recovered is not None:
                 found = recover_only(
-                    self.storage, self.files, self.recovered, comparators=self.comparators, listener=self.listener
+                    self._storage,
+                    self._files,
+                    self._recovered,
+                    jobs=self._jobs,
+                    comparators=self._comparators,
+                    listener=self._listener,
                 )
                 return report, found, ""
         except (RefusedError, StorageError, UnsupportedError) as error:
@@ -205,15 +237,15 @@ class _TreeLevels(NamedTuple):
         """The findings that remain if a level failed on a file of an unsupported version: those about such files, and
         those of the levels that do not fail.
         """
-        if "log" not in self.wanted:
+        if "log" not in self._wanted:
             read = {one.file for one in report.findings if one.code == log_rules.UNSUPPORTED.code}
-            yield from (one for one in unsupported_findings(self.storage, self.files) if one.file not in read)
+            yield from (one for one in unsupported_findings(self._storage, self._files) if one.file not in read)
         found: dict[Finding, None] = {}
         for level in trees.LEVELS:
-            if level in self.wanted:
+            if level in self._wanted:
                 with suppress(RefusedError, StorageError, UnsupportedError):
                     walked = verify_trees(
-                        self.storage, self.files, _with_implied((level,)), comparators=self.comparators
+                        self._storage, self._files, _with_implied((level,)), comparators=self._comparators
                     )
                     found.update(dict.fromkeys(walked.findings))
         yield from found
@@ -224,15 +256,16 @@ class _TreeLevels(NamedTuple):
             return report, ()
         left = found.not_checked
         report = _plus(report, found.findings)
-        # If the trees are damaged, do not look for damage that stops a writer: the findings about the trees cover it,
+        # If the trees are damaged, damage that stops a writer is not reported: the findings about the trees cover it,
         # and are more precise.
-        if found.recovered and "data" in self.wanted and not _has_damage(found):
-            if _is_open(self.storage):
+        if found.recovered and "data" in self._wanted and not has_damage(found):
+            opening = self._opening
+            # A process that has opened it meanwhile may have deleted files during the check.
+            if opening is None or _is_open(self._storage):
                 left = (*left, "opening for writing (a process has the environment open for writing)")
-            else:
-                findings = _opening_findings(self.storage, self.files, self.comparators, self.listener)
-                report = _plus(report, findings)
-        if found.recovered and "tree" in self.wanted:
+            elif opening.damage is not None:
+                report = _plus(report, [opening.damage])
+        if found.recovered and "tree" in self._wanted:
             report = report._replace(databases=found.databases, nodes=found.nodes, records=found.records)
         return report, left
 
@@ -289,11 +322,6 @@ def _is_open(storage: Storage) -> bool:
     return storage.stat(LOCK_FILE) is not None and storage.lock_holder(LOCK_FILE, WRITER_BYTE) is not None
 
 
-def _has_damage(found: TreeReport) -> bool:
-    """Whether the trees are damaged; utilization and secondaries do not count."""
-    return any(one.severity == ERROR and one.code.startswith(_OF_TREES) for one in found.findings)
-
-
 def _plus(report: Report, more: Iterable[Finding]) -> Report:
     return report._replace(findings=(*report.findings, *more))
 
@@ -344,30 +372,3 @@ def _not_checked(wanted: Sequence[str], problem: str) -> list[str]:
     if problem and "tree" in unchecked:
         unchecked["tree"] += f" ({problem})"
     return [*words, *unchecked.values(), NOT_REPLICATION]
-
-
-def _opening_findings(
-    storage: Storage, files: LogFiles, comparators: Mapping[str, SortKey] | None = None, listener: Listener = SILENT
-) -> Iterator[Finding]:
-    """Find damage that stops a writer, by opening the environment for writing in memory.
-
-    Other reasons that prevent opening are not damage and are not reported: another writer, an interrupted repair,
-    committed work after a bad entry, an unknown log version or key order.
-
-    Arguments:
-        files: the log files when they were listed; the writer sees each with the length that it had then.
-
-    Raises:
-        StorageError: a file cannot be read.
-    """
-    lengths: dict[str, int | None] = {file.path: None for file in list_log_files(storage).files}
-    lengths |= {file.path: file.size_bytes for file in files.files}
-    view = OverlayStorage(CutStorage(storage, lengths))
-    try:
-        Environment(view, EnvironmentConfig(comparators=comparators or {}), listener).close()
-    except (DamageError, FormatError) as error:
-        lsn = NULL_LSN if error.lsn is None else parse_lsn(error.lsn)
-        paths = [file.path for file in files.files if lsn != NULL_LSN and file.number == file_of(lsn)]
-        yield finding(record_rules.NOT_OPENED, str(error), lsn=lsn, file=error.file or "".join(paths))
-    except (RefusedError, UnsupportedError):
-        return

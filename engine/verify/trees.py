@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from engine.cleaner.tracker import UtilizationTracker
-from engine.db.config import EnvironmentConfig
+from engine.db.config import WORTH_READING_AHEAD_BYTES, EnvironmentConfig
 from engine.db.parts import EnvironmentParts
 from engine.errors import DamageError
 from engine.events import SILENT, Listener
@@ -67,7 +67,7 @@ def walk_share(
         found.append(check.run_share())
         return unwalked()
 
-    _recovered(storage, files, None, SILENT, prepare, run=taken)
+    recover_and_check(storage, files, prepare, taken)
     return found[0] if found else None
 
 
@@ -105,6 +105,23 @@ def verify_trees(
         StorageError: a file cannot be read.
     """
 
+    prepare = preparation(files, levels, jobs=jobs, results=results, shares=shares, only=only)
+    return recover_and_check(
+        storage, files, prepare, jobs=jobs, comparators=comparators, recovered=recovered, listener=listener
+    )
+
+
+def preparation(
+    files: LogFiles,
+    levels: Sequence[str],
+    *,
+    jobs: int = 1,
+    results: Sequence[FileResult] = (),
+    shares: Sequence[ShareOfTrees] = (),
+    only: str | None = None,
+) -> Callable[[TreeCheck], None]:
+    """A function that sets what a check does; arguments as for ``verify_trees``."""
+
     def prepare(check: TreeCheck) -> None:
         check.jobs, check.only = jobs, only
         _follow(check, levels)
@@ -113,7 +130,7 @@ def verify_trees(
             checks = {one.file.number: one.check for one in results if one.check is None or one.check.has_sizes}
             check.compare_space(files, checks)
 
-    return _recovered(storage, files, comparators, listener, prepare, recovered)
+    return prepare
 
 
 def _follow(check: TreeCheck, levels: Sequence[str]) -> None:
@@ -135,7 +152,7 @@ def lost_files(storage: Storage, files: LogFiles, *, listener: Listener = SILENT
         return {}
     # Files can also be missing at the front, because they were cleaned or deleted.
     suspects = (files.missing(), files.files[0].number)
-    found = _recovered(storage, files, None, listener, lambda check: check.only_for(*suspects))
+    found = recover_and_check(storage, files, lambda check: check.only_for(*suspects), listener=listener)
     # If recovery failed on a missing file, that file is the result.
     return found.lost if found.recovered or found.not_checked or found.lost else None
 
@@ -145,12 +162,22 @@ def recover_only(
     files: LogFiles,
     recovered: Callable[[EnvironmentParts], None],
     *,
+    jobs: int = 1,
     comparators: Mapping[str, SortKey] | None = None,
     listener: Listener = SILENT,
 ) -> TreeReport:
     """Recover an environment for a check without a walk; arguments and errors as for ``verify_trees``."""
     walked = unwalked()._replace(recovered=True)
-    return _recovered(storage, files, comparators, listener, lambda _: None, recovered, lambda _: walked)
+    return recover_and_check(
+        storage,
+        files,
+        lambda _: None,
+        lambda _: walked,
+        jobs=jobs,
+        comparators=comparators,
+        recovered=recovered,
+        listener=listener,
+    )
 
 
 def walk_trees(storage: Storage, files: LogFiles, observer: Observer, *, listener: Listener = SILENT) -> TreeReport:
@@ -164,19 +191,32 @@ def walk_trees(storage: Storage, files: LogFiles, observer: Observer, *, listene
     Raises:
         UnsupportedError, StorageError: as ``verify_trees``.
     """
-    return _recovered(storage, files, None, listener, lambda parts: parts.observers.append(observer))
+    return recover_and_check(storage, files, lambda check: check.observers.append(observer), listener=listener)
 
 
-def _recovered(
+def recover_and_check(
     storage: Storage,
     files: LogFiles,
-    comparators: Mapping[str, SortKey] | None,
-    listener: Listener,
     prepare: Callable[[TreeCheck], None],
-    recovered: Callable[[EnvironmentParts], None] | None = None,
     run: Callable[[TreeCheck], TreeReport] | None = None,
+    *,
+    jobs: int = 1,
+    comparators: Mapping[str, SortKey] | None = None,
+    recovered: Callable[[EnvironmentParts], None] | None = None,
+    listener: Listener = SILENT,
 ) -> TreeReport:
-    """Recover in memory, then prepare and run a check."""
+    """Recover in memory, then check.
+
+    Arguments:
+        storage, files, comparators, recovered, listener: as for ``verify_trees``.
+        prepare: sets what the check does.
+        run: runs the check; None: completely.
+        jobs: processes that recovery may use.
+
+    Raises:
+        UnsupportedError, StorageError: as ``verify_trees``.
+    """
+    ahead = WORTH_READING_AHEAD_BYTES if jobs > 1 else 0
     findings = Collector(files)
     access = LogAccess(storage, files.files)
     ctx = TreeContext(access)
@@ -184,7 +224,7 @@ def _recovered(
     ctx.spill = Spill()
     try:
         tail = find_end(storage, files._replace(marker=None), listener)
-        recovery = Recovery(ctx, tail, comparators or {}, listener, keeper=Evictor(ctx))
+        recovery = Recovery(ctx, tail, comparators or {}, listener, keeper=Evictor(ctx), read_ahead_bytes=ahead)
         catalog = recovery.run()
         for changed in recovery.result.changed:
             findings.add(rules.CHANGED_ENTRY, str(changed), lsn=NULL_LSN)
@@ -196,7 +236,7 @@ def _recovered(
         _close(ctx)
         return unwalked(not_checked=(f"trees ({error.what}: {error.found})",))
     try:
-        check = TreeCheck(ctx, catalog, recovery, findings)
+        check = TreeCheck(ctx, catalog, recovery.result, findings)
         prepare(check)
         report = check.run(listener) if run is None else run(check)
         if recovered is not None:

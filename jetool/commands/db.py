@@ -141,7 +141,8 @@ def db_truncate(run: Run, env: str, name: str) -> int:
 def _change(run: Run, env: str, action: str, name: str, new: str | None) -> int:
     check = _check(env, name, new if action == _RENAME else None)
     records = _looked_at(run, env, name, check, counted=action != _RENAME)
-    with repairing(run, env, f"db {action}", config_of(run, before_writing=check)) as repair:
+    config = config_of(run, before_writing=lambda parts: check(parts.catalog))
+    with repairing(run, env, f"db {action}", config) as repair:
         opened = repair.environment
         lead_if_replicated(opened)
         with opened.begin() as txn:

@@ -198,7 +198,7 @@ def space(
     reader = storage.lock_holder(LOCK_FILE, READERS_BYTE) if storage.stat(LOCK_FILE) is not None else None
     databases: tuple[DatabaseSpace, ...] = ()
     with files_kept(storage):
-        report = survey_space(storage, run.listener, expired_at)
+        report = survey_space(storage, run.listener, expired_at, jobs=run.jobs)
         if recalc:
             report, databases = _recounted(run, env, storage, report, expired_at)
         report = report._replace(files=_chosen(report, list_log_files(storage), wanted, order))

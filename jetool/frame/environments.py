@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from engine.tree.comparators import SortKey
 
 P = ParamSpec("P")
-# Recovering a smaller log takes less time than starting a process.
-_READ_AHEAD_BYTES: Final = 32 << 20
 
 WRITE_EXITS: Final = {
     exits.REFUSED: "the environment is locked or must not be opened, or intact work follows a bad entry",
@@ -71,10 +69,11 @@ def as_of_option(function: Callable[P, int]) -> Callable[P, int]:
 
 def config_of(run: Run, **settings: Any) -> EnvironmentConfig:
     """The configuration for opening an environment, with the user's cache size."""
-    from engine.db.config import EnvironmentConfig
+    from engine.db.config import WORTH_READING_AHEAD_BYTES, EnvironmentConfig
     from engine.db.memory import LEAST_CACHE_BYTES
 
-    config = EnvironmentConfig(read_ahead_bytes=_READ_AHEAD_BYTES if (os.cpu_count() or 1) > 1 else 0, **settings)
+    ahead = WORTH_READING_AHEAD_BYTES if (os.cpu_count() or 1) > 1 else 0
+    config = EnvironmentConfig(read_ahead_bytes=ahead, **settings)
     if run.environments > 1:
         config = replace(config, cache_bytes=max(config.cache_bytes // run.environments, LEAST_CACHE_BYTES))
     return config if run.cache_bytes is None else replace(config, cache_bytes=run.cache_bytes, cache_is_fixed=True)
@@ -320,7 +319,9 @@ def open_to_write(
     disk = DiskStorage(env)
     require_je(disk)
     config = replace(
-        with_orders(run, disk, config or config_of(run)), before_writing=check, halt_on_record_after_bad=True
+        with_orders(run, disk, config or config_of(run)),
+        before_writing=None if check is None else lambda parts: check(parts.catalog),
+        halt_on_record_after_bad=True,
     )
     saved: SavingStorage | None = None
     backup: DirectoryBeside | None = None

@@ -85,9 +85,7 @@ def open_for_writing(storage: Storage, config: EnvironmentConfig, listener: List
         # This check needs the catalog, to distinguish users' databases from JE's own and from temporary databases.
         _check_records(parts, tail)
         if config.before_writing is not None:
-            config.before_writing(catalog)
-        if config.when_counted is not None:
-            config.when_counted(utilization)
+            config.before_writing(parts)
         # The first change on disk; everything before it can be repeated after a crash.
         _make_writable(parts, tail, stream, files)
         if config.mark_damage:

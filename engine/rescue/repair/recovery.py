@@ -12,6 +12,7 @@ from it, and removes added bytes, unless another process has written since.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Final, NamedTuple
@@ -164,6 +165,7 @@ def recover(
     *,
     accept_loss: bool = False,
     config: EnvironmentConfig = DEFAULT_CONFIG,
+    look: Callable[[Environment], None] | None = None,
     listener: Listener = SILENT,
 ) -> RecoveryRun:
     """Recover an environment, or show in memory what recovery would do.
@@ -173,6 +175,7 @@ def recover(
     Arguments:
         accept_loss: continue although committed transactions are cut off.
         config: how the environment is opened.
+        look: called in a dry run with the recovered environment, before it is closed.
         listener: is called with the steps of recovery.
 
     Raises:
@@ -185,7 +188,7 @@ def recover(
     # The engine repeats this test under the lock.
     config = replace(config, halt_on_commit_after_bad=not accept_loss)
     if options.dry_run:
-        return _run(OverlayStorage(plan.seen), plan.tail, None, config, listener)
+        return _run(OverlayStorage(plan.seen), plan.tail, None, config, listener, look)
     disk = DiskStorage(plan.env)
     settled = None
     if pending_repair(plan.env) is not None:
@@ -212,7 +215,12 @@ def recover(
 
 
 def _run(
-    storage: Storage, tail: Tail, backup: DirectoryBeside | None, config: EnvironmentConfig, listener: Listener
+    storage: Storage,
+    tail: Tail,
+    backup: DirectoryBeside | None,
+    config: EnvironmentConfig,
+    listener: Listener,
+    look: Callable[[Environment], None] | None = None,
 ) -> RecoveryRun:
     watch = Stopwatch(listener)
     with Environment(storage, config, watch) as env:
@@ -221,6 +229,8 @@ def _run(
         checkpoint = engine.checkpointer.last_end
         records = engine.records_after_damage
         vlsns = None if index is None else (index.range.first, index.range.last)
+        if look is not None:
+            look(env)
     saved = storage.saved_bytes if isinstance(storage, SavingStorage) else 0
     return RecoveryRun(
         tail=tail,

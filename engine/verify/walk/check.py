@@ -19,7 +19,7 @@ from engine.events import Listener, counted_in_parts
 from engine.format.entry.node import LEVEL_MASK
 from engine.log.check import FileCheck
 from engine.log.files import LogFiles
-from engine.recovery.manager import Recovery
+from engine.recovery.result import RecoveryResult
 from engine.tree.context import TreeContext
 from engine.tree.database_state import DatabaseState
 from engine.tree.in_node import IN
@@ -87,7 +87,7 @@ class TreeCheck:
     """A check of a recovered environment.
 
     Arguments:
-        ctx, catalog, recovery: the environment.
+        ctx, catalog, result: the recovered environment.
         findings: receives the findings.
         told_nodes: nodes between two reports of progress.
         shared_branches: a tree of two levels with fewer branches is not worth starting processes.
@@ -103,13 +103,12 @@ class TreeCheck:
         self,
         ctx: TreeContext,
         catalog: Catalog,
-        recovery: Recovery,
+        result: RecoveryResult,
         findings: Collector,
         *,
         told_nodes: int = _TOLD_NODES,
         shared_branches: int = _SHARED_BRANCHES,
     ) -> None:
-        result = recovery.result
         self._told_nodes = told_nodes
         self._shared_branches = shared_branches
         self._ctx = ctx
