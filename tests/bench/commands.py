@@ -79,6 +79,7 @@ LINES: Final = (
     CommandLine("info (crashed)", "info CRASHED"),
     CommandLine("space", "space LOG", "DbSpace -h LOG"),
     CommandLine("space (crashed)", "space CRASHED"),
+    CommandLine("doctor (crashed)", "doctor CRASHED"),
     CommandLine("scan", f"scan LOG --db {DB}", f"DbDump -h LOG -s {DB}"),
     CommandLine("load (a dump)", f"load NEW DUMP --db {DB} --create", f"DbLoad -h NEW -s {DB} -f DUMP"),
     CommandLine("fleet verify (four copies)", "fleet verify LOG OTHER COPY1 COPY2"),

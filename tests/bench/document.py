@@ -19,6 +19,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -34,6 +35,11 @@ REPOSITORY: Final = Path(__file__).resolve().parents[2]
 DOCUMENT: Final = REPOSITORY / "engine" / "doc" / "performance.md"
 README: Final = REPOSITORY / "README.md"
 _COMMAND_LINES: Final = "command-lines"
+# Lines of a crashed log, and of one that is read in key order: apart from the large logs, whose four copies take the
+# memory that keeps files.
+_OF_CRASHED: Final = (
+    "recover -n (crashed)", "verify --full (crashed)", "space (crashed)", "doctor (crashed)", "scan",
+)  # fmt: skip
 # Section to the words after ``python -m``; JE_CLASSPATH travels in the environment.
 SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "commands": ("tests.bench", "--megabytes", "100", "--records", "200000", "--runs", "3", "--store-runs", "1"),
@@ -49,6 +55,11 @@ SECTIONS: Final[dict[str, tuple[str, ...]]] = {
     "large-logs": (
         *("tests.bench", "--commands", "--writer", "JE", "--sizes", "300", "1000", "3000"),
         *("--build", "native", "--seconds", "60", "--je-mb", "0"),
+    ),
+    "crashed-logs": (
+        *("tests.bench", "--commands", "--writer", "JE", "--sizes", "300", "1000", "3000"),
+        *("--build", "native", "--seconds", "60", "--je-mb", "0"),
+        *(word for name in _OF_CRASHED for word in ("--only", name)),
     ),
     "bulk-load": ("tests.bench.load", "--records", "1000000"),
     "bulk-load-ascending": ("tests.bench.load", "--records", "1000000", "--order", "ascending"),
@@ -108,7 +119,7 @@ def figures(words: Sequence[str], output: str, class_path: str) -> str:
     """What stands in a section: the command line, where and when it ran, and what it printed."""
     java = f"; {java_version()}" if class_path else ""
     where = f"{os.cpu_count()} cores, {cpu_model()}; CPython {platform.python_version()}{java}"
-    return f"`python -m {' '.join(words)}`, {datetime.now(UTC):%Y-%m-%d}, {where}:\n\n```text\n{output.strip()}\n```"
+    return f"`python -m {shlex.join(words)}`, {datetime.now(UTC):%Y-%m-%d}, {where}:\n\n```text\n{output.strip()}\n```"
 
 
 def replaced(document: str, name: str, text: str) -> str:

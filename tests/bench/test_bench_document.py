@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 
 import pytest
 
@@ -19,7 +20,7 @@ def test_every_place_holds_the_figures_of_its_own_bench() -> None:
     text = document.DOCUMENT.read_text()
     for name, words in document.SECTIONS.items():
         place = text.partition(f"<!-- bench: {name} -->\n")[2].partition("<!-- end of bench -->")[0]
-        assert place.startswith(f"`python -m {' '.join(words)}`, 20"), f"{name}: not written by the bench"
+        assert place.startswith(f"`python -m {shlex.join(words)}`, 20"), f"{name}: not written by the bench"
 
 
 def test_a_section_is_replaced_and_nothing_else() -> None:
