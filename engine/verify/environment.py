@@ -263,6 +263,8 @@ class _TreeLevels:
             # A process that has opened it meanwhile may have deleted files during the check.
             if opening is None or _is_open(self._storage):
                 left = (*left, "opening for writing (a process has the environment open for writing)")
+            elif opening.problem:
+                left = (*left, f"opening for writing (je.properties: {opening.problem})")
             elif opening.damage is not None:
                 report = _plus(report, [opening.damage])
         if found.recovered and "tree" in self._wanted:

@@ -112,3 +112,14 @@ def test_an_error_of_the_check_is_no_finding() -> None:
 
     with pytest.raises(DamageError, match="the caller's"):
         open_dry(storage, files, preparation(files, ("tree",)), recovered=fail)
+
+
+def test_settings_that_cannot_be_read_hide_nothing(tmp_path: Path) -> None:
+    """The trees are checked, and the report names what was not."""
+    env = copy_of(named("je-18.3.20/txn-crash"), tmp_path / "env")
+    (env / "je.properties").write_text("je.log.fileMax=many\n")
+    storage = DiskStorage(env)
+    report = verify_environment(storage, list_log_files(storage), LEVELS)
+    assert report.count(ERROR) == 0
+    assert report.records is not None
+    assert [one for one in report.not_checked if one.startswith("opening for writing (je.properties: je.log.fileMax")]

@@ -26,7 +26,7 @@ from engine.db.config import WORTH_READING_AHEAD_BYTES, EnvironmentConfig, Recov
 from engine.db.environment import Environment
 from engine.db.memory import default_cache_bytes
 from engine.db.parts import EnvironmentParts
-from engine.errors import DamageError, FormatError, RefusedError, UnsupportedError
+from engine.errors import DamageError, FormatError, RefusedError, UnsupportedError, UsageError
 from engine.events import SILENT, Listener
 from engine.format.lsn import NULL_LSN, file_of, parse_lsn
 from engine.log.files import LogFiles, list_log_files
@@ -51,10 +51,12 @@ class OpenAttempt(NamedTuple):
     Attributes:
         trees: the check of the trees; None if they were not checked.
         damage: what stops a writer; None if nothing does, or if other reasons than damage prevent opening.
+        problem: what is wrong with ``je.properties``, so that opening was not tried; empty if it can be read.
     """
 
     trees: TreeReport | None
     damage: Finding | None
+    problem: str = ""
 
 
 class _DamagedTreesError(Exception):
@@ -102,7 +104,7 @@ def open_dry(
         cache_bytes=min(default_cache_bytes(), _MOST_CACHE_BYTES),
         read_ahead_bytes=WORTH_READING_AHEAD_BYTES if jobs > 1 else 0,
     )
-    damage = None
+    damage, problem = None, ""
     try:
         Environment(OverlayStorage(CutStorage(storage, lengths)), config, listener).close()
     except (DamageError, FormatError) as error:
@@ -112,10 +114,14 @@ def open_dry(
     except (RefusedError, UnsupportedError):
         if look.failed:
             raise
+    except UsageError as error:
+        if look.failed:
+            raise
+        problem = error.what
     except _DamagedTreesError:
         # The report names the damage.
         pass
-    return OpenAttempt(look.report, damage)
+    return OpenAttempt(look.report, damage, problem)
 
 
 class _TreesBeforeWriting:
