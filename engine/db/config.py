@@ -23,8 +23,13 @@ if TYPE_CHECKING:
     from engine.cleaner.tracker import UtilizationTracker
 
 PROPERTIES_FILE: Final = "je.properties"
-# ``read_ahead_bytes`` of programs that may use a second processor: reading less takes no longer than forking.
-WORTH_READING_AHEAD_BYTES: Final = 32 << 20
+# Recovering a smaller log takes less time than starting a process.
+_WORTH_READING_AHEAD_BYTES: Final = 32 << 20
+
+
+def read_ahead_for(jobs: int) -> int:
+    """``EnvironmentConfig.read_ahead_bytes`` for a number of processes that recovery may use."""
+    return _WORTH_READING_AHEAD_BYTES if jobs > 1 else 0
 
 
 class ExtinctionStatus(Enum):

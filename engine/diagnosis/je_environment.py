@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
-from engine.db.config import WORTH_READING_AHEAD_BYTES, EnvironmentConfig
+from engine.db.config import EnvironmentConfig, read_ahead_for
 from engine.db.environment import Environment
 from engine.db.startup import files_kept
 from engine.diagnosis import losses, rules
@@ -189,7 +189,7 @@ class _Examination:
                 plan,
                 RepairOptions(dry_run=True),
                 accept_loss=True,
-                config=EnvironmentConfig(read_ahead_bytes=WORTH_READING_AHEAD_BYTES if self._options.jobs > 1 else 0),
+                config=EnvironmentConfig(read_ahead_bytes=read_ahead_for(self._options.jobs)),
                 look=self._look_into,
                 listener=self._options.listener,
             )

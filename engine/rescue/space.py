@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from engine.cleaner.file_summary import obsolete_bytes
 from engine.cleaner.tracker import UtilizationTracker
-from engine.db.config import WORTH_READING_AHEAD_BYTES, EnvironmentConfig, RecoveredParts
+from engine.db.config import EnvironmentConfig, RecoveredParts, read_ahead_for
 from engine.db.environment import Environment
 from engine.db.parts import EnvironmentParts, make_context
 from engine.errors import DamageError, FormatError, JetoolError, RefusedError
@@ -155,7 +155,7 @@ def _by_cleaner(
         run_checkpointer=False,
         before_writing=count,
         guess_orders=True,
-        read_ahead_bytes=WORTH_READING_AHEAD_BYTES if jobs > 1 else 0,
+        read_ahead_bytes=read_ahead_for(jobs),
         clock=None if now_ms is None else lambda: now_ms,
     )
     with Environment(view, config, listener) as env:

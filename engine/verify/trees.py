@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from engine.cleaner.tracker import UtilizationTracker
-from engine.db.config import WORTH_READING_AHEAD_BYTES, EnvironmentConfig
+from engine.db.config import EnvironmentConfig, read_ahead_for
 from engine.db.parts import EnvironmentParts
 from engine.errors import DamageError
 from engine.events import SILENT, Listener
@@ -216,7 +216,7 @@ def recover_and_check(
     Raises:
         UnsupportedError, StorageError: as ``verify_trees``.
     """
-    ahead = WORTH_READING_AHEAD_BYTES if jobs > 1 else 0
+    ahead = read_ahead_for(jobs)
     findings = Collector(files)
     access = LogAccess(storage, files.files)
     ctx = TreeContext(access)

@@ -69,11 +69,10 @@ def as_of_option(function: Callable[P, int]) -> Callable[P, int]:
 
 def config_of(run: Run, **settings: Any) -> EnvironmentConfig:
     """The configuration for opening an environment, with the user's cache size."""
-    from engine.db.config import WORTH_READING_AHEAD_BYTES, EnvironmentConfig
+    from engine.db.config import EnvironmentConfig, read_ahead_for
     from engine.db.memory import LEAST_CACHE_BYTES
 
-    ahead = WORTH_READING_AHEAD_BYTES if (os.cpu_count() or 1) > 1 else 0
-    config = EnvironmentConfig(read_ahead_bytes=ahead, **settings)
+    config = EnvironmentConfig(read_ahead_bytes=read_ahead_for(os.cpu_count() or 1), **settings)
     if run.environments > 1:
         config = replace(config, cache_bytes=max(config.cache_bytes // run.environments, LEAST_CACHE_BYTES))
     return config if run.cache_bytes is None else replace(config, cache_bytes=run.cache_bytes, cache_is_fixed=True)

@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
-from engine.db.config import WORTH_READING_AHEAD_BYTES, EnvironmentConfig, RecoveredParts
+from engine.db.config import EnvironmentConfig, RecoveredParts, read_ahead_for
 from engine.db.environment import Environment
 from engine.db.memory import default_cache_bytes
 from engine.db.parts import EnvironmentParts
@@ -102,7 +102,7 @@ def open_dry(
         comparators=comparators or {},
         before_writing=look,
         cache_bytes=min(default_cache_bytes(), _MOST_CACHE_BYTES),
-        read_ahead_bytes=WORTH_READING_AHEAD_BYTES if jobs > 1 else 0,
+        read_ahead_bytes=read_ahead_for(jobs),
     )
     damage, problem = None, ""
     try:
